@@ -1,0 +1,3 @@
+//! Barewire: user-level communication for clusters.
+#![forbid(unsafe_code)]
+pub use barewire_core as core;

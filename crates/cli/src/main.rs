@@ -1,0 +1,2 @@
+//! The `barewire` command.
+fn main() {}

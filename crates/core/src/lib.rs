@@ -1,0 +1,2 @@
+//! Barewire's core: a message to a port, and put/get on a region.
+#![forbid(unsafe_code)]

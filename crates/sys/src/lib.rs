@@ -1,0 +1,1 @@
+//! All of Barewire that the compiler cannot check: mappings, rings, doorbells, processors, user buffers.
