@@ -1,2 +1,67 @@
 //! Barewire's core: a message to a port, and put/get on a region.
+//!
+//! An [`Endpoint`] belongs to one thread at a time and knows its peers by number. [`Endpoint::send`] puts a short message
+//! into wire memory; [`Endpoint::begin`] opens a long one. [`Endpoint::progress`] takes what has arrived and hands each
+//! packet to a [`Deliver`]. Everything else in Barewire is a layer over these.
+//!
+//! ```
+//! use barewire_core::{Config, Endpoint, Flow, Incoming, Port, job::Job};
+//!
+//! let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+//! endpoint.send(endpoint.me(), Port(7), 42, b"hello").unwrap();
+//! let mut seen = Vec::new();
+//! endpoint.progress(
+//!     &mut |_: &mut Endpoint, mut packet: Incoming<'_>| {
+//!         seen.push((packet.port, packet.imm, packet.to_vec()));
+//!         Flow::Continue
+//!     },
+//!     usize::MAX,
+//! );
+//! assert_eq!(seen, [(Port(7), 42, b"hello".to_vec())]);
+//! ```
 #![forbid(unsafe_code)]
+
+mod auth;
+pub mod config;
+mod connect;
+pub mod endpoint;
+pub mod error;
+pub mod incoming;
+pub mod job;
+mod peer;
+mod poller;
+mod progress;
+mod provider;
+pub mod stats;
+pub mod stream;
+pub mod wait;
+pub mod wire;
+
+pub use config::Config;
+pub use endpoint::Endpoint;
+pub use error::{Full, OpenError, SendError, WaitError};
+pub use incoming::{Deliver, Flow, Frame, Ignore, Incoming};
+pub use peer::PeerState;
+pub use stats::Stats;
+pub use stream::Sending;
+
+/// A peer of an endpoint: in a job, its rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Peer(pub u32);
+
+impl Peer {
+    #[inline(always)]
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl std::fmt::Display for Peer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A handler at a peer. What the numbers mean is up to the layer that sends and the layer that delivers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Port(pub u16);

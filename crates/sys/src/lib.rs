@@ -1,1 +1,23 @@
 //! All of Barewire that the compiler cannot check: mappings, rings, doorbells, processors, user buffers.
+//!
+//! Everything above this crate forbids `unsafe`. What this crate offers upwards is safe to call with any
+//! argument: offsets and lengths are checked here, and memory that another process may write is only ever
+//! copied in or out, never borrowed as a slice.
+
+#[cfg(target_pointer_width = "32")]
+compile_error!("Barewire needs a 64-bit machine: ring positions are 64-bit counters");
+
+#[cfg(not(loom))]
+pub mod bell;
+#[cfg(not(loom))]
+pub mod fork;
+#[cfg(not(loom))]
+pub mod map;
+#[cfg(not(loom))]
+pub mod memory;
+pub mod ring;
+pub mod sync;
+#[cfg(not(loom))]
+pub mod wirebuf;
+
+pub use rustix;

@@ -1,0 +1,73 @@
+//! Settings: few, each with its default and its cost.
+
+use std::time::Duration;
+
+use crate::error::OpenError;
+
+/// How an endpoint behaves. The defaults suit almost everybody.
+///
+/// ```
+/// use barewire_core::Config;
+/// let small = Config { ring_bytes: 8192, ..Config::default() };
+/// assert!(small.check().is_ok());
+/// ```
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Bytes of ring for each neighbour that sends to us over shared memory; a power of two from 4 KiB. Default 32 KiB.
+    /// Costs that much memory for every pair that talks; more lets a sender run further ahead.
+    pub ring_bytes: usize,
+    /// Bytes of the pool through which this endpoint sends long messages to neighbours. Default 1 MiB, made on first use.
+    pub pool_bytes: usize,
+    /// Bytes of messages that may be on their way or held at one receiver, on wires other than shared memory. Default 1 MiB.
+    /// Costs at most that much memory at the receiver for every peer whose handler is suspended.
+    pub credit_bytes: usize,
+    /// Use shared memory with processes of the same host. Default true.
+    pub shm: bool,
+    /// Listen for and connect by TCP. Default true.
+    pub tcp: bool,
+    /// The addresses to listen on. Default: all of the host's, a port of the system's choice.
+    pub listen: Vec<std::net::SocketAddr>,
+    /// A wait longer than this is reported on standard error with who waits for whom. Default 10 s; zero turns it off.
+    pub watchdog: Duration,
+    /// How long an idle wait yields the processor before it sleeps. Default 2 ms. Longer costs processor time and
+    /// saves the 50 µs that waking a sleeper takes.
+    pub yield_for: Duration,
+    /// A peer that cannot be reached for this long when first needed is lost. Default 30 s.
+    pub connect_within: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            ring_bytes: 32 << 10,
+            pool_bytes: 1 << 20,
+            credit_bytes: 1 << 20,
+            shm: true,
+            tcp: true,
+            listen: Vec::new(),
+            watchdog: Duration::from_secs(10),
+            yield_for: Duration::from_millis(2),
+            connect_within: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Config {
+    /// Whether every setting is in its range.
+    pub fn check(&self) -> Result<(), OpenError> {
+        let bad = |name, value: usize, rule| Err(OpenError::Setting { name, value: value as u64, rule });
+        if !self.ring_bytes.is_power_of_two() || !(4096..=1 << 30).contains(&self.ring_bytes) {
+            return bad("ring_bytes", self.ring_bytes, "it must be a power of two from 4 KiB to 1 GiB");
+        }
+        if !(1 << 16..=1 << 32).contains(&self.pool_bytes) {
+            return bad("pool_bytes", self.pool_bytes, "it must be from 64 KiB to 4 GiB");
+        }
+        if !(1 << 16..=1 << 32).contains(&self.credit_bytes) {
+            return bad("credit_bytes", self.credit_bytes, "it must be from 64 KiB to 4 GiB");
+        }
+        if !self.shm && !self.tcp {
+            return bad("shm", 0, "tcp is off too; at least one wire is needed");
+        }
+        Ok(())
+    }
+}

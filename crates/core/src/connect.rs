@@ -1,0 +1,283 @@
+//! Finding peers and losing them: the directory, the local listener, handshakes, and the ends of links.
+
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use barewire_sys::ring::RingMemory;
+use barewire_sys::rustix::io::Errno;
+
+use crate::endpoint::Endpoint;
+use crate::incoming::Deliver;
+use crate::job::{DirectoryEvent, JobId, JobKey};
+use crate::peer::PeerState;
+use crate::poller::Source;
+use crate::provider::shm::{RingRx, RingTx};
+use crate::provider::{Rx, Tx, local};
+use crate::wire::Card;
+use crate::Peer;
+
+/// A stranger has this long to say hello.
+const HELLO_WITHIN: Duration = Duration::from_secs(2);
+/// Strangers waited for at a time; further ones wait in the kernel.
+const PENDING_MAX: usize = 256;
+
+/// Who we are to others.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    pub job: JobId,
+    pub key: JobKey,
+    host: [u8; 16],
+}
+
+impl Identity {
+    pub fn new(job: JobId, key: JobKey) -> Identity {
+        let host = host_id(&key);
+        Identity { job, key, host }
+    }
+
+    pub fn card(&self, me: Peer, local: bool) -> Card {
+        let local = if local { local::name(self.job, me.0) } else { String::new() };
+        Card { peer: me, pid: std::process::id(), host: self.host, local, tcp: Vec::new() }
+    }
+}
+
+/// The same for all processes that can meet through an abstract socket: one boot of one machine, one network namespace.
+fn host_id(key: &JobKey) -> [u8; 16] {
+    let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let space = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
+    let proof = crate::auth::prove(key, "host", &[&boot, space.as_os_str().as_encoded_bytes()]);
+    proof[..16].try_into().expect("sixteen of thirty-two")
+}
+
+/// An accepted local connection whose hello has not come yet.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    socket: OwnedFd,
+    since: Instant,
+}
+
+impl Endpoint {
+    /// Begins to connect to a peer, or goes on with it. Returns at once.
+    #[cold]
+    pub(crate) fn connect(&mut self, to: Peer) {
+        let peer = &mut self.peers[to.index()];
+        if peer.since.is_none() {
+            peer.since = Some(Instant::now());
+            peer.state = PeerState::Connecting;
+            self.connecting.push(to);
+            if let Err(reason) = self.directory.request(to.0) {
+                self.lose(to, reason);
+                return;
+            }
+        }
+        self.read_directory();
+        self.try_connect(to);
+    }
+
+    fn try_connect(&mut self, to: Peer) {
+        let peer = &self.peers[to.index()];
+        if !matches!(peer.tx, Tx::Closed) || peer.is_gone() {
+            return;
+        }
+        let Some(card) = &peer.card else { return self.give_up_late(to, "its address is not known yet") };
+        if !self.config.shm || card.local.is_empty() || card.host != self.identity.host {
+            return self.lose(to, "no wire reaches it: it is on another host".to_owned());
+        }
+        let name = card.local.clone();
+        let memory = match RingMemory::create(self.config.ring_bytes) {
+            Ok(memory) => memory,
+            Err(error) => return self.lose(to, error.to_string()),
+        };
+        match local::dial(&name, self.identity.job, &self.identity.key, self.me, to, &memory) {
+            Ok(socket) => {
+                let _ = self.poller.add(&socket.fd, Source::RingTx(to));
+                self.open_tx(to, Tx::Ring(Box::new(RingTx::new(memory, Some(socket)))));
+            }
+            Err(Errno::AGAIN | Errno::INTR) => self.give_up_late(to, "its listener is busy"),
+            Err(error) => self.give_up_late(to, &format!("its local socket says: {error}")),
+        }
+    }
+
+    fn open_tx(&mut self, to: Peer, tx: Tx) {
+        self.connecting.retain(|&peer| peer != to);
+        let peer = &mut self.peers[to.index()];
+        peer.tx = tx;
+        peer.state = PeerState::Connected;
+        peer.refresh_fast();
+        tracing::debug!(me = self.me.0, peer = to.0, "connected over shm");
+    }
+
+    fn give_up_late(&mut self, to: Peer, why: &str) {
+        let within = self.config.connect_within;
+        if self.peers[to.index()].since.is_some_and(|since| since.elapsed() > within) {
+            self.lose(to, format!("not reached within {within:?}: {why}"));
+        }
+    }
+
+    /// Looks at everything but rings: sockets, listeners, the directory, connections in the making.
+    #[cold]
+    pub(crate) fn housekeep<D: Deliver>(&mut self, deliver: &mut D) {
+        self.idle = 0;
+        if self.peers.len() > 1 {
+            for source in self.poller.wait(Some(Duration::ZERO)) {
+                self.attend(source);
+            }
+            self.greet();
+            self.read_directory();
+            for to in self.connecting.clone() {
+                self.try_connect(to);
+            }
+        }
+        self.tell_lost(deliver);
+    }
+
+    /// Deals with one thing that became ready.
+    pub(crate) fn attend(&mut self, source: Source) {
+        match source {
+            Source::Bell | Source::Pending => {}
+            Source::LocalListener => self.accept(),
+            Source::Directory => self.read_directory(),
+            Source::RingTx(peer) => {
+                let alive = match &mut self.peers[peer.index()].tx {
+                    Tx::Ring(ring) => ring.poll_socket(),
+                    Tx::Closed => true,
+                };
+                if !alive {
+                    self.close_tx(peer);
+                }
+            }
+            Source::RingRx(peer) => {
+                let slot = self.inbound.iter_mut().find(|slot| slot.peer == peer);
+                if let Some(Rx::Ring(ring)) = slot.and_then(|slot| slot.inbound.as_mut()).map(|link| &mut link.rx) {
+                    if !ring.read_socket() {
+                        if let Some(socket) = ring.socket() {
+                            self.poller.remove(socket);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The receiver of our ring is gone. What it sent us may still be in its ring, so its end is declared when that is empty.
+    fn close_tx(&mut self, peer: Peer) {
+        let entry = &mut self.peers[peer.index()];
+        if let Tx::Ring(ring) = &mut entry.tx {
+            if let Some(socket) = ring.socket() {
+                self.poller.remove(socket);
+            }
+        }
+        if !self.inbound.iter().any(|slot| slot.peer == peer) {
+            self.lose(peer, "its process ended or closed the connection".to_owned());
+        } else if !entry.is_gone() {
+            entry.state = PeerState::Lost("its process ended or closed the connection".to_owned());
+            entry.refresh_fast();
+        }
+    }
+
+    fn accept(&mut self) {
+        let Some(listener) = &self.local_listener else { return };
+        while self.pending.len() < PENDING_MAX {
+            let Some(socket) = local::accept(listener) else { break };
+            let _ = self.poller.add(&socket, Source::Pending);
+            self.pending.push(Pending { socket, since: Instant::now() });
+        }
+    }
+
+    /// Reads the hellos of accepted connections.
+    fn greet(&mut self) {
+        for pending in std::mem::take(&mut self.pending) {
+            match local::receive(&pending.socket) {
+                Ok(None) if pending.since.elapsed() < HELLO_WITHIN => self.pending.push(pending),
+                Ok(None) | Err(_) => self.poller.remove(&pending.socket),
+                Ok(Some((hello, fds))) => {
+                    self.poller.remove(&pending.socket);
+                    if self.admit(pending.socket, &hello, fds).is_none() {
+                        tracing::debug!(me = self.me.0, "a stranger was turned away");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets a neighbour in that proved the key; `None` for anybody else.
+    fn admit(&mut self, socket: OwnedFd, bytes: &[u8], mut fds: Vec<OwnedFd>) -> Option<()> {
+        let hello = local::check_hello(bytes, self.identity.job, &self.identity.key, self.me)?;
+        let known = hello.from.index() < self.peers.len() && hello.from != self.me;
+        if !known || self.inbound.iter().any(|slot| slot.peer == hello.from) {
+            return None;
+        }
+        let memory = RingMemory::open(fds.pop()?, hello.ring_bytes).ok()?;
+        local::welcome(&socket, &self.identity.key, bytes, &self.bell).ok()?;
+        self.poller.add(&socket, Source::RingRx(hello.from)).ok()?;
+        self.add_inbound(hello.from, Rx::Ring(RingRx::new(memory, Some(socket))));
+        Some(())
+    }
+
+    fn read_directory(&mut self) {
+        loop {
+            match self.directory.poll() {
+                Ok(Some(DirectoryEvent::Card { rank, bytes })) => {
+                    let card = Card::decode(&bytes).filter(|card| card.peer.0 == rank);
+                    if let Some(peer) = self.peers.get_mut(rank as usize) {
+                        peer.card = card;
+                    }
+                }
+                Ok(Some(DirectoryEvent::Lost { rank, reason })) => {
+                    if (rank as usize) < self.peers.len() {
+                        self.close_tx(Peer(rank));
+                        self.lose(Peer(rank), reason);
+                    }
+                }
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+
+    /// A peer is gone: its operations fail from now on.
+    pub(crate) fn lose(&mut self, peer: Peer, reason: String) {
+        self.connecting.retain(|&other| other != peer);
+        let entry = &mut self.peers[peer.index()];
+        if !entry.is_gone() {
+            tracing::debug!(me = self.me.0, peer = peer.0, reason, "lost");
+            entry.state = PeerState::Lost(reason);
+        }
+        entry.outbox.clear();
+        entry.refresh_fast();
+        self.deferring.retain(|&other| other != peer);
+        if let Tx::Ring(ring) = &mut entry.tx {
+            ring.abandon(&mut self.pool);
+        }
+        entry.tx = Tx::Closed;
+        if !self.lost.contains(&peer) {
+            self.lost.push_back(peer);
+        }
+    }
+
+    /// Tells the layer above of peers that are gone.
+    pub(crate) fn tell_lost<D: Deliver>(&mut self, deliver: &mut D) {
+        while let Some(peer) = self.lost.pop_front() {
+            deliver.peer_lost(self, peer);
+        }
+    }
+}
+
+impl Drop for Endpoint {
+    /// Leaves in good order: what waits is sent if there is room, and every peer is told.
+    fn drop(&mut self) {
+        if !self.guard.is_parent() {
+            return;
+        }
+        self.flush_outboxes();
+        let bye = crate::wire::Head {
+            kind: crate::wire::Kind::Bye,
+            flags: 0,
+            port: crate::Port(0),
+            len: 0,
+            w1: 0,
+        };
+        for peer in &mut self.peers {
+            let _ = peer.tx.send(&mut self.pool, bye, crate::provider::Class::Control, |_| {});
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! The endpoint: one thread's door to its peers.
+//!
+//! This file opens an endpoint and sends; `progress` receives, `connect` finds and loses peers, `wait` waits.
+
+use std::collections::VecDeque;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use barewire_sys::bell::Bell;
+use barewire_sys::fork;
+use barewire_sys::ring::RingMemory;
+use barewire_sys::wirebuf::WireMut;
+
+use crate::config::Config;
+use crate::connect::Identity;
+use crate::error::{Full, OpenError, SendError};
+use crate::job::{Directory, Job};
+use crate::peer::{PeerEntry, PeerState};
+use crate::poller::{Poller, Source};
+use crate::progress::Inbound;
+use crate::provider::pool::Pool;
+use crate::provider::shm::{RingRx, RingTx};
+use crate::provider::{Class, Rx, Tx, local};
+use crate::stats::Stats;
+use crate::wire::{self, Head};
+use crate::{Peer, Port};
+
+/// One thread's door to its peers. `Send`, not `Sync`: give each thread its own.
+#[derive(Debug)]
+pub struct Endpoint {
+    pub(crate) guard: fork::Guard,
+    pub(crate) me: Peer,
+    pub(crate) peers: Vec<PeerEntry>,
+    pub(crate) inbound: Vec<InboundSlot>,
+    /// Where the next `progress` begins, so that no peer is always first.
+    pub(crate) turn: usize,
+    /// Calls of `progress` that found nothing, since the last housekeeping.
+    pub(crate) idle: u32,
+    /// Peers with something in their outbox.
+    pub(crate) deferring: Vec<Peer>,
+    pub(crate) pool: Pool,
+    pub(crate) bell: Bell,
+    pub(crate) dozing: bool,
+    pub(crate) poller: Poller,
+    pub(crate) local_listener: Option<OwnedFd>,
+    /// Accepted local connections whose hello has not come yet.
+    pub(crate) pending: Vec<crate::connect::Pending>,
+    pub(crate) connecting: Vec<Peer>,
+    pub(crate) lost: VecDeque<Peer>,
+    pub(crate) identity: Identity,
+    pub(crate) directory: Directory,
+    pub(crate) config: Config,
+}
+
+/// A place in the list of peers to receive from; empty while its packets are being handled.
+#[derive(Debug)]
+pub(crate) struct InboundSlot {
+    pub peer: Peer,
+    pub inbound: Option<Box<Inbound>>,
+}
+
+impl Endpoint {
+    /// Opens this process's, or thread's, endpoint in a job.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Peer, job::Job};
+    /// let mut jobs = Job::threads(2).unwrap().into_iter();
+    /// let a = Endpoint::open(jobs.next().unwrap(), Config::default()).unwrap();
+    /// let b = Endpoint::open(jobs.next().unwrap(), Config::default()).unwrap();
+    /// assert_eq!((a.me(), b.me(), a.size()), (Peer(0), Peer(1), 2));
+    /// ```
+    pub fn open(job: Job, config: Config) -> Result<Endpoint, OpenError> {
+        config.check()?;
+        let socket_error =
+            |what| move |errno: barewire_sys::rustix::io::Errno| OpenError::Socket { what, error: errno.into() };
+        let me = Peer(job.rank);
+        let bell = Bell::create()?;
+        let poller = Poller::new().map_err(socket_error("an epoll"))?;
+        poller.add(bell.fd(), Source::Bell).map_err(socket_error("the doorbell"))?;
+        let mut endpoint = Endpoint {
+            guard: fork::Guard::new(),
+            me,
+            peers: (0..job.size).map(|_| PeerEntry::new()).collect(),
+            inbound: Vec::new(),
+            turn: 0,
+            idle: 0,
+            deferring: Vec::new(),
+            pool: Pool::new(config.pool_bytes),
+            bell,
+            dozing: false,
+            poller,
+            local_listener: None,
+            pending: Vec::new(),
+            connecting: Vec::new(),
+            lost: VecDeque::new(),
+            identity: Identity::new(job.id, job.key),
+            directory: job.directory,
+            config,
+        };
+        endpoint.connect_to_self()?;
+        if job.size > 1 {
+            endpoint.listen()?;
+        }
+        Ok(endpoint)
+    }
+
+    fn connect_to_self(&mut self) -> Result<(), OpenError> {
+        let bytes = self.config.ring_bytes;
+        let memory = RingMemory::create(bytes)?;
+        let fd = memory.fd().try_clone_to_owned().map_err(|error| OpenError::Socket { what: "a ring", error })?;
+        let other = RingMemory::open(fd, bytes)?;
+        let me = self.me;
+        let entry = &mut self.peers[me.index()];
+        entry.tx = Tx::Ring(Box::new(RingTx::new(memory, None)));
+        entry.state = PeerState::Connected;
+        entry.refresh_fast();
+        self.add_inbound(me, Rx::Ring(RingRx::new(other, None)));
+        Ok(())
+    }
+
+    fn listen(&mut self) -> Result<(), OpenError> {
+        let what = "a local socket";
+        if self.config.shm {
+            let name = local::name(self.identity.job, self.me.0);
+            let listener =
+                local::listen(&name).map_err(|errno| OpenError::Socket { what, error: errno.into() })?;
+            self.poller
+                .add(&listener, Source::LocalListener)
+                .map_err(|errno| OpenError::Socket { what, error: errno.into() })?;
+            self.local_listener = Some(listener);
+        }
+        let card = self.identity.card(self.me, self.local_listener.is_some());
+        self.directory.publish(&card.encode()).map_err(OpenError::Directory)?;
+        if let Some(fd) = self.directory.fd() {
+            self.poller
+                .add(fd, Source::Directory)
+                .map_err(|errno| OpenError::Socket { what: "the job's directory", error: errno.into() })?;
+        }
+        Ok(())
+    }
+
+    /// This endpoint's own number.
+    #[inline]
+    pub fn me(&self) -> Peer {
+        self.me
+    }
+
+    /// How many endpoints the job has.
+    #[inline]
+    pub fn size(&self) -> u32 {
+        self.peers.len() as u32
+    }
+
+    /// Sends one short message. [`SendError::Full`] if the receiver cannot hold it now; then nothing was sent.
+    #[inline(always)]
+    pub fn send(&mut self, to: Peer, port: Port, imm: u64, payload: &[u8]) -> Result<(), SendError> {
+        self.send_with(to, port, imm, payload.len(), |wire| {
+            wire.write(payload);
+        })
+    }
+
+    /// Sends one short message of `len` bytes that `fill` writes straight into wire memory.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Port, job::Job};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let me = endpoint.me();
+    /// endpoint.send_with(me, Port(0), 0, 6, |wire| { wire.write(b"two "); wire.write(b"me"); }).unwrap();
+    /// ```
+    #[inline(always)]
+    pub fn send_with(
+        &mut self,
+        to: Peer,
+        port: Port,
+        imm: u64,
+        len: usize,
+        fill: impl FnOnce(&mut WireMut<'_>),
+    ) -> Result<(), SendError> {
+        if !self.guard.is_parent() {
+            return Err(SendError::Forked);
+        }
+        match self.peers.get_mut(to.index()) {
+            Some(PeerEntry { fast: true, tx: Tx::Ring(ring), stats, .. }) if ring.is_inline(len) => {
+                match ring.send_inline(wire::message_w0(port, len), imm, len, Class::Data, fill) {
+                    Ok(()) => {
+                        stats.sent += 1;
+                        stats.sent_bytes += len as u64;
+                        Ok(())
+                    }
+                    Err(Full) => {
+                        stats.stalled += 1;
+                        Err(SendError::Full)
+                    }
+                }
+            }
+            _ => self.send_message_slowly(to, port, imm, len, fill),
+        }
+    }
+
+    #[inline(never)]
+    fn send_message_slowly(
+        &mut self,
+        to: Peer,
+        port: Port,
+        imm: u64,
+        len: usize,
+        fill: impl FnOnce(&mut WireMut<'_>),
+    ) -> Result<(), SendError> {
+        let max = self.message_max(to);
+        if len > max {
+            return Err(SendError::TooLong { len, max });
+        }
+        let head = Head { kind: wire::Kind::Message, flags: 0, port, len: len as u32, w1: imm };
+        self.send_packet(to, head, Class::Data, fill)
+    }
+
+    /// Sends one short message that must not be refused for want of room: an answer that a handler owes. If there is no
+    /// room it waits in the outbox, ahead of everything sent later. Whoever uses this bounds how many answers can be owed.
+    pub fn reply(&mut self, to: Peer, port: Port, imm: u64, payload: &[u8]) -> Result<(), SendError> {
+        self.reply_with(to, port, imm, payload.len(), |wire| {
+            wire.write(payload);
+        })
+    }
+
+    /// [`Endpoint::reply`] with a payload of `len` bytes that `fill` writes.
+    #[inline]
+    pub fn reply_with(
+        &mut self,
+        to: Peer,
+        port: Port,
+        imm: u64,
+        len: usize,
+        fill: impl FnOnce(&mut WireMut<'_>),
+    ) -> Result<(), SendError> {
+        if let Some(PeerEntry { fast: true, tx: Tx::Ring(ring), stats, .. }) = self.peers.get_mut(to.index()) {
+            if ring.is_inline(len) && ring.fits_control(len) {
+                stats.sent += 1;
+                stats.sent_bytes += len as u64;
+                let sent = ring.send_inline(wire::message_w0(port, len), imm, len, Class::Control, fill);
+                return sent.map_err(SendError::from);
+            }
+        }
+        let max = self.message_max(to);
+        if len > max {
+            return Err(SendError::TooLong { len, max });
+        }
+        let head = Head { kind: wire::Kind::Message, flags: 0, port, len: len as u32, w1: imm };
+        self.send_or_defer(to, head, fill)
+    }
+
+    /// The longest message that [`Endpoint::send`] takes for this peer.
+    pub fn message_max(&self, to: Peer) -> usize {
+        self.peers.get(to.index()).map_or(0, |peer| peer.tx.payload_max())
+    }
+
+    /// How a peer is doing.
+    pub fn peer_state(&self, peer: Peer) -> PeerState {
+        self.peers.get(peer.index()).map_or(PeerState::Unknown, |peer| peer.state.clone())
+    }
+
+    /// What passed between this endpoint and `peer`.
+    pub fn peer_stats(&self, peer: Peer) -> Stats {
+        self.peers.get(peer.index()).map_or_else(Stats::default, |peer| {
+            let mut stats = peer.stats;
+            match &peer.tx {
+                Tx::Closed => {}
+                Tx::Ring(ring) => stats.rung = ring.rung,
+            }
+            stats
+        })
+    }
+
+    /// What passed between this endpoint and all its peers.
+    pub fn stats(&self) -> Stats {
+        let mut all = Stats::default();
+        (0..self.size()).for_each(|peer| all += self.peer_stats(Peer(peer)));
+        all
+    }
+
+    /// The descriptor to wait on with poll, epoll or an async runtime. Call [`Endpoint::doze`] before waiting.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.poller.fd()
+    }
+
+    /// The peer's entry, connected or about to be.
+    pub(crate) fn peer_mut(&mut self, to: Peer) -> Result<&mut PeerEntry, SendError> {
+        if !self.guard.is_parent() {
+            return Err(SendError::Forked);
+        }
+        match self.peers.get(to.index()) {
+            None => return Err(SendError::NoSuchPeer(to)),
+            Some(peer) if peer.is_gone() => return Err(SendError::Lost(to)),
+            Some(PeerEntry { tx: Tx::Closed, .. }) => self.connect(to),
+            Some(_) => {}
+        }
+        let peer = &mut self.peers[to.index()];
+        if peer.is_gone() { Err(SendError::Lost(to)) } else { Ok(peer) }
+    }
+
+    /// The largest payload worth putting into a packet to `to` now.
+    pub(crate) fn packet_room(&mut self, to: Peer) -> Result<usize, SendError> {
+        self.peer_mut(to)?;
+        match self.peers[to.index()].tx.payload_now(&mut self.pool) {
+            0 => Err(SendError::Full),
+            room => Ok(room),
+        }
+    }
+
+    /// Sends one packet of any kind, or says why not.
+    pub(crate) fn send_packet(
+        &mut self,
+        to: Peer,
+        head: Head,
+        class: Class,
+        fill: impl FnOnce(&mut WireMut<'_>),
+    ) -> Result<(), SendError> {
+        self.peer_mut(to)?;
+        let peer = &mut self.peers[to.index()];
+        let sent = if peer.outbox.is_empty() { peer.tx.send(&mut self.pool, head, class, fill) } else { Err(Full) };
+        match sent {
+            Ok(()) => {
+                peer.stats.sent += 1;
+                peer.stats.sent_bytes += u64::from(head.len);
+                Ok(())
+            }
+            Err(Full) => {
+                peer.stats.stalled += 1;
+                Err(SendError::Full)
+            }
+        }
+    }
+
+    /// Sends one packet, or puts it into the outbox if there is no room.
+    pub(crate) fn send_or_defer(
+        &mut self,
+        to: Peer,
+        head: Head,
+        fill: impl FnOnce(&mut WireMut<'_>),
+    ) -> Result<(), SendError> {
+        let mut fill = Some(fill);
+        let sent = self.send_packet(to, head, Class::Control, |wire| {
+            if let Some(fill) = fill.take() {
+                fill(wire);
+            }
+        });
+        let (Err(SendError::Full), Some(fill)) = (sent, fill) else { return sent };
+        let mut payload = vec![0; head.len as usize];
+        fill(&mut WireMut::new(&mut payload));
+        let peer = &mut self.peers[to.index()];
+        if peer.outbox.is_empty() {
+            self.deferring.push(to);
+        }
+        peer.outbox.push_back((head, payload));
+        peer.stats.deferred += 1;
+        peer.refresh_fast();
+        Ok(())
+    }
+
+    /// Sends what waits in outboxes, as far as there is room.
+    pub(crate) fn flush_outboxes(&mut self) {
+        let mut waiting = std::mem::take(&mut self.deferring);
+        waiting.retain(|&to| {
+            let peer = &mut self.peers[to.index()];
+            while let Some((head, payload)) = peer.outbox.front() {
+                let fill = |wire: &mut WireMut<'_>| {
+                    wire.write(payload);
+                };
+                if peer.tx.send(&mut self.pool, *head, Class::Control, fill).is_err() {
+                    return true;
+                }
+                peer.stats.sent += 1;
+                peer.stats.sent_bytes += u64::from(head.len);
+                peer.outbox.pop_front();
+            }
+            peer.refresh_fast();
+            false
+        });
+        self.deferring.extend(waiting);
+    }
+}

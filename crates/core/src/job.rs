@@ -1,0 +1,183 @@
+//! A job: the processes that were started together, the key they share, and where their addresses are found.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+/// Names one run of one parallel program; unguessable, but not secret.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct JobId(pub [u8; 16]);
+
+impl JobId {
+    /// A fresh, random name.
+    ///
+    /// ```
+    /// use barewire_core::job::JobId;
+    /// assert_ne!(JobId::random().unwrap(), JobId::random().unwrap());
+    /// ```
+    pub fn random() -> std::io::Result<JobId> {
+        crate::auth::random().map(JobId)
+    }
+}
+
+impl fmt::Debug for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JobId({self})")
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// The secret that members of a job prove to hold before anybody talks to them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct JobKey(pub [u8; 32]);
+
+impl JobKey {
+    /// A fresh, random key.
+    pub fn random() -> std::io::Result<JobKey> {
+        crate::auth::random().map(JobKey)
+    }
+}
+
+impl fmt::Debug for JobKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JobKey(..)")
+    }
+}
+
+/// What a process knows about the job it belongs to.
+#[derive(Debug)]
+pub struct Job {
+    /// The job's name.
+    pub id: JobId,
+    /// The job's secret.
+    pub key: JobKey,
+    /// This process's number, `0 .. size`.
+    pub rank: u32,
+    /// How many processes the job has.
+    pub size: u32,
+    /// Where the others' addresses are found.
+    pub directory: Directory,
+}
+
+/// Where the addresses of the other ranks come from.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Directory {
+    /// Nobody else is there.
+    Alone,
+    /// The other ranks are threads of this process.
+    Memory(MemoryDirectory),
+}
+
+impl Job {
+    /// A job of one.
+    pub fn alone() -> std::io::Result<Job> {
+        Ok(Job { id: JobId::random()?, key: JobKey::random()?, rank: 0, size: 1, directory: Directory::Alone })
+    }
+
+    /// A job of `size` endpoints in this process, say one for each thread.
+    ///
+    /// ```
+    /// let jobs = barewire_core::job::Job::threads(3).unwrap();
+    /// assert_eq!(jobs.iter().map(|j| j.rank).collect::<Vec<_>>(), [0, 1, 2]);
+    /// ```
+    pub fn threads(size: u32) -> std::io::Result<Vec<Job>> {
+        let (id, key) = (JobId::random()?, JobKey::random()?);
+        let cards = Arc::new(Mutex::new(HashMap::new()));
+        Ok((0..size)
+            .map(|rank| {
+                let directory =
+                    MemoryDirectory { rank, cards: Arc::clone(&cards), wanted: VecDeque::new() };
+                Job { id, key: key.clone(), rank, size, directory: Directory::Memory(directory) }
+            })
+            .collect())
+    }
+}
+
+/// What a directory has to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DirectoryEvent {
+    /// A rank's address card, asked for earlier.
+    Card {
+        /// Whose.
+        rank: u32,
+        /// The card.
+        bytes: Vec<u8>,
+    },
+    /// The launcher saw a rank end.
+    Lost {
+        /// Which.
+        rank: u32,
+        /// How.
+        reason: String,
+    },
+}
+
+impl Directory {
+    /// Makes this rank's card known.
+    pub(crate) fn publish(&mut self, card: &[u8]) -> Result<(), String> {
+        match self {
+            Directory::Alone => Ok(()),
+            Directory::Memory(memory) => {
+                memory.cards().insert(memory.rank, card.to_vec());
+                Ok(())
+            }
+        }
+    }
+
+    /// Asks for a rank's card; it comes as an event.
+    pub(crate) fn request(&mut self, rank: u32) -> Result<(), String> {
+        match self {
+            Directory::Alone => Err("this process runs alone".to_owned()),
+            Directory::Memory(memory) => {
+                memory.wanted.push_back(rank);
+                Ok(())
+            }
+        }
+    }
+
+    /// The next thing the directory has to say; never waits.
+    pub(crate) fn poll(&mut self) -> Result<Option<DirectoryEvent>, String> {
+        match self {
+            Directory::Alone => Ok(None),
+            Directory::Memory(memory) => Ok(memory.poll()),
+        }
+    }
+
+    /// Readable when [`Directory::poll`] has something.
+    pub(crate) fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// A directory that is a table in this process.
+#[derive(Debug)]
+pub struct MemoryDirectory {
+    rank: u32,
+    cards: Arc<Mutex<HashMap<u32, Vec<u8>>>>,
+    wanted: VecDeque<u32>,
+}
+
+impl MemoryDirectory {
+    fn cards(&self) -> std::sync::MutexGuard<'_, HashMap<u32, Vec<u8>>> {
+        self.cards.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn poll(&mut self) -> Option<DirectoryEvent> {
+        let rank = self.wanted.pop_front()?;
+        let bytes = self.cards().get(&rank).cloned();
+        match bytes {
+            Some(bytes) => Some(DirectoryEvent::Card { rank, bytes }),
+            None => {
+                self.wanted.push_back(rank);
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! One descriptor to wait on: an epoll over the doorbell, the sockets and the directory.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use barewire_sys::rustix::event::{Timespec, epoll};
+use barewire_sys::rustix::io::Errno;
+
+use crate::Peer;
+
+/// What became ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// Somebody rang.
+    Bell,
+    /// A neighbour wants to connect.
+    LocalListener,
+    /// A handshake in the pending list.
+    Pending,
+    /// The job's directory has news.
+    Directory,
+    /// The local socket of the ring to this peer.
+    RingTx(Peer),
+    /// The local socket of the ring from this peer.
+    RingRx(Peer),
+}
+
+impl Source {
+    fn token(self) -> u64 {
+        let (kind, peer) = match self {
+            Source::Bell => (0, 0),
+            Source::LocalListener => (1, 0),
+            Source::Pending => (2, 0),
+            Source::Directory => (3, 0),
+            Source::RingTx(peer) => (4, peer.0),
+            Source::RingRx(peer) => (5, peer.0),
+        };
+        kind << 32 | u64::from(peer)
+    }
+
+    fn from_token(token: u64) -> Source {
+        let peer = Peer(token as u32);
+        match token >> 32 {
+            0 => Source::Bell,
+            1 => Source::LocalListener,
+            2 => Source::Pending,
+            3 => Source::Directory,
+            4 => Source::RingTx(peer),
+            _ => Source::RingRx(peer),
+        }
+    }
+}
+
+pub(crate) struct Poller {
+    epoll: OwnedFd,
+    events: Vec<epoll::Event>,
+}
+
+impl std::fmt::Debug for Poller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Poller").field("epoll", &self.epoll).finish()
+    }
+}
+
+impl Poller {
+    pub fn new() -> Result<Poller, Errno> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        Ok(Poller { epoll, events: Vec::with_capacity(64) })
+    }
+
+    pub fn add(&self, fd: impl AsFd, source: Source) -> Result<(), Errno> {
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
+        epoll::add(&self.epoll, fd, epoll::EventData::new_u64(source.token()), flags)
+    }
+
+    pub fn remove(&self, fd: impl AsFd) {
+        let _ = epoll::delete(&self.epoll, fd);
+    }
+
+    /// What is ready, waiting at most `timeout`; `None` waits for ever.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> Vec<Source> {
+        self.events.clear();
+        let timeout = timeout.map(|t| Timespec {
+            tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(t.subsec_nanos()),
+        });
+        let room = barewire_sys::rustix::buffer::spare_capacity(&mut self.events);
+        match epoll::wait(&self.epoll, room, timeout.as_ref()) {
+            Ok(_) => self.events.iter().map(|event| Source::from_token(event.data.u64())).collect(),
+            Err(_) => Vec::new(),
+        }
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}

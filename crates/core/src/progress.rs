@@ -1,0 +1,248 @@
+//! Receiving: one loop over the peers, one packet at a time, straight to the layer's handler.
+
+use barewire_sys::wirebuf::WireRef;
+
+use crate::endpoint::{Endpoint, InboundSlot};
+use crate::incoming::{Deliver, Flow, HoldSlot, Incoming};
+use crate::peer::PeerState;
+use crate::provider::Rx;
+use crate::provider::shm::RingRx;
+use crate::stream::OpenMessages;
+use crate::wire::{self, Begin, FLAG_CHUNK, Head, Kind};
+use crate::Peer;
+
+/// Packets taken from one peer before the next has its turn.
+const BATCH: u32 = 64;
+/// Idle calls of `progress` between two looks at sockets, listeners and the directory.
+const IDLE_BEFORE_HOUSEKEEPING: u32 = 256;
+
+/// The way in from one peer, and the messages open on it.
+#[derive(Debug)]
+pub(crate) struct Inbound {
+    pub rx: Rx,
+    pub open: OpenMessages,
+}
+
+/// How handling one packet ended.
+enum Handled {
+    Next,
+    Quit,
+    /// The peer said something no peer of ours would say.
+    Nonsense(&'static str),
+}
+
+impl From<Flow> for Handled {
+    #[inline(always)]
+    fn from(flow: Flow) -> Handled {
+        match flow {
+            Flow::Continue => Handled::Next,
+            Flow::Quit => Handled::Quit,
+        }
+    }
+}
+
+impl Endpoint {
+    /// Takes packets that have arrived and hands them to `deliver`, until none are left, about `budget` bytes have been
+    /// taken (the last packet may overshoot), or a handler says [`Flow::Quit`]. Never waits. Says how many packets it took.
+    #[inline]
+    pub fn progress<D: Deliver>(&mut self, deliver: &mut D, budget: usize) -> usize {
+        let mut budget = Budget { left: budget, taken: 0, quit: false };
+        let links = self.inbound.len();
+        for step in 0..links {
+            let mut at = self.turn + step;
+            at -= if at >= links { links } else { 0 };
+            self.take_from(deliver, at, &mut budget);
+            if budget.is_spent() {
+                self.turn = at;
+                break;
+            }
+        }
+        if !self.deferring.is_empty() {
+            self.flush_outboxes();
+        }
+        if budget.taken == 0 {
+            self.idle += 1;
+            if self.idle >= IDLE_BEFORE_HOUSEKEEPING {
+                self.housekeep(deliver);
+            }
+        }
+        budget.taken
+    }
+
+    #[inline(always)]
+    fn take_from<D: Deliver>(&mut self, deliver: &mut D, at: usize, budget: &mut Budget) {
+        // Taken out while its packets are handled, so that handlers may use the endpoint; a handler that makes progress
+        // itself finds the place empty and passes over it.
+        let InboundSlot { peer, inbound } = &mut self.inbound[at];
+        let peer = *peer;
+        let Some(mut link) = inbound.take() else { return };
+        let Inbound { rx, open } = &mut *link;
+        let Rx::Ring(ring) = rx;
+        let fate = self.take_from_ring(deliver, peer, ring, open, budget);
+        match fate {
+            Ok(()) => self.inbound[at].inbound = Some(link),
+            Err(reason) => self.end_inbound(deliver, peer, reason),
+        }
+    }
+
+    #[inline(always)]
+    fn take_from_ring<D: Deliver>(
+        &mut self,
+        deliver: &mut D,
+        from: Peer,
+        rx: &mut RingRx,
+        open: &mut OpenMessages,
+        budget: &mut Budget,
+    ) -> Result<(), EndReason> {
+        rx.settle();
+        for _ in 0..BATCH {
+            let Some(packet) = rx.ring.peek() else {
+                return if rx.closing { Err(EndReason::Closed) } else { Ok(()) };
+            };
+            let handled = match wire::as_message(packet.w0) {
+                Some((port, len)) => {
+                    let Some(payload) = rx.ring.payload(len) else { return Err(EndReason::TooLong) };
+                    rx.hold.arm(barewire_sys::ring::lines_for(len));
+                    let incoming = Incoming::whole(from, port, packet.w1, payload, &rx.hold);
+                    let flow = deliver.deliver(self, incoming);
+                    rx.finish(len);
+                    budget.spend(len);
+                    self.peers[from.index()].stats.received += 1;
+                    self.peers[from.index()].stats.received_bytes += len as u64;
+                    flow.into()
+                }
+                None => self.take_other(deliver, from, rx, open, budget, packet.w0, packet.w1),
+            };
+            match handled {
+                Handled::Next if budget.left > 0 => {}
+                Handled::Next => break,
+                Handled::Quit => {
+                    budget.quit = true;
+                    break;
+                }
+                Handled::Nonsense(what) => return Err(EndReason::Nonsense(what)),
+            }
+        }
+        Ok(())
+    }
+
+    /// A packet that is not a plain short message.
+    #[inline(never)]
+    #[allow(clippy::too_many_arguments)]
+    fn take_other<D: Deliver>(
+        &mut self,
+        deliver: &mut D,
+        from: Peer,
+        rx: &mut RingRx,
+        open: &mut OpenMessages,
+        budget: &mut Budget,
+        w0: u64,
+        w1: u64,
+    ) -> Handled {
+        let Some(head) = Head::unpack(w0, w1) else { return Handled::Nonsense("an unknown kind of packet") };
+        let len = head.len as usize;
+        let chunked = head.flags & FLAG_CHUNK != 0;
+        if chunked && !rx.has_pool() {
+            rx.fetch_pool(&mut self.pool);
+        }
+        let in_ring = if chunked { 8 } else { len };
+        rx.hold.arm(barewire_sys::ring::lines_for(in_ring));
+        let payload = if chunked { rx.chunk(len) } else { rx.ring.payload(len) };
+        let handled = match payload {
+            Some(payload) => self.dispatch(deliver, from, head, payload, open, &rx.hold),
+            None => Handled::Nonsense("a packet that does not lie in its memory"),
+        };
+        rx.finish(in_ring);
+        if chunked {
+            rx.ring.give_back();
+        }
+        budget.spend(len);
+        let stats = &mut self.peers[from.index()].stats;
+        stats.received += 1;
+        stats.received_bytes += len as u64;
+        handled
+    }
+
+    /// Hands one packet of any kind to whom it concerns.
+    fn dispatch<D: Deliver>(
+        &mut self,
+        deliver: &mut D,
+        from: Peer,
+        head: Head,
+        mut payload: WireRef<'_>,
+        open: &mut OpenMessages,
+        hold: &HoldSlot,
+    ) -> Handled {
+        match head.kind {
+            Kind::Message => {
+                deliver.deliver(self, Incoming::whole(from, head.port, head.w1, payload, hold)).into()
+            }
+            Kind::Begin => {
+                let begin = payload.read_u64().zip(payload.read_u64()).and_then(|(a, b)| Begin::from_words([a, b]));
+                match begin.and_then(|begin| open.begin(&head, begin, payload.remaining())) {
+                    Some(part) => deliver.deliver(self, Incoming::part(from, part, payload, hold)).into(),
+                    None => Handled::Nonsense("a long message that begins wrongly"),
+                }
+            }
+            Kind::Piece => match open.piece(head.w1, payload.remaining()) {
+                Some(part) => deliver.deliver(self, Incoming::part(from, part, payload, hold)).into(),
+                None => Handled::Nonsense("a piece of no message"),
+            },
+            Kind::Bye => {
+                self.peers[from.index()].state = PeerState::Left;
+                self.peers[from.index()].refresh_fast();
+                self.lost.push_back(from);
+                Handled::Next
+            }
+            Kind::Ping => Handled::Next,
+            _ => Handled::Nonsense("a packet that this link does not carry"),
+        }
+    }
+
+    /// A link is at its end: the peer is gone, or not to be believed any more.
+    #[cold]
+    fn end_inbound<D: Deliver>(&mut self, deliver: &mut D, from: Peer, reason: EndReason) {
+        self.inbound.retain(|slot| slot.peer != from);
+        self.turn = 0;
+        let reason = match reason {
+            EndReason::Closed => "its process ended or closed the connection".to_owned(),
+            EndReason::TooLong => "it sent a packet longer than the ring".to_owned(),
+            EndReason::Nonsense(what) => format!("it sent {what}"),
+        };
+        self.lose(from, reason);
+        self.tell_lost(deliver);
+    }
+
+    pub(crate) fn add_inbound(&mut self, peer: Peer, rx: Rx) {
+        let inbound = Some(Box::new(Inbound { rx, open: OpenMessages::default() }));
+        self.inbound.push(InboundSlot { peer, inbound });
+    }
+}
+
+/// Why nothing more comes from a peer.
+enum EndReason {
+    Closed,
+    TooLong,
+    Nonsense(&'static str),
+}
+
+/// What one call of `progress` may still take.
+struct Budget {
+    left: usize,
+    taken: usize,
+    quit: bool,
+}
+
+impl Budget {
+    #[inline(always)]
+    fn spend(&mut self, bytes: usize) {
+        // A packet without payload still costs something, or a flood of them would be free.
+        self.left = self.left.saturating_sub(bytes.max(1));
+        self.taken += 1;
+    }
+
+    #[inline(always)]
+    fn is_spent(&self) -> bool {
+        self.left == 0 || self.quit
+    }
+}

@@ -1,0 +1,68 @@
+//! Providers: the wires. One closed enum for each direction, so that the hot path is a match and not a call through a table.
+
+pub(crate) mod local;
+pub(crate) mod pool;
+pub(crate) mod shm;
+
+use barewire_sys::ring::Full;
+use barewire_sys::wirebuf::WireMut;
+
+use crate::wire::Head;
+use pool::Pool;
+
+/// What a packet may use of a link's room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// Messages: leave the reserve alone.
+    Data,
+    /// Answers and control: may use all of it, so that answers get through when messages cannot.
+    Control,
+}
+
+/// The way out to one peer.
+#[derive(Debug)]
+pub(crate) enum Tx {
+    /// Not connected.
+    Closed,
+    /// Shared memory, to a neighbour or to ourselves.
+    Ring(Box<shm::RingTx>),
+}
+
+impl Tx {
+    /// Sends one packet of any kind. Whole short messages over rings take a shorter way.
+    pub fn send(
+        &mut self,
+        pool: &mut Pool,
+        head: Head,
+        class: Class,
+        fill: impl FnOnce(&mut WireMut<'_>),
+    ) -> Result<(), Full> {
+        match self {
+            Tx::Closed => Err(Full),
+            Tx::Ring(ring) => ring.send(pool, head, class, fill),
+        }
+    }
+
+    /// The largest payload worth putting into one packet now.
+    pub fn payload_now(&mut self, pool: &mut Pool) -> usize {
+        match self {
+            Tx::Closed => 0,
+            Tx::Ring(ring) => ring.payload_now(pool),
+        }
+    }
+
+    /// The largest payload a packet can ever have.
+    pub fn payload_max(&self) -> usize {
+        match self {
+            Tx::Closed => shm::PACKET_BYTES_MAX,
+            Tx::Ring(ring) => ring.payload_max(),
+        }
+    }
+}
+
+/// The way in from one peer.
+#[derive(Debug)]
+pub(crate) enum Rx {
+    /// Shared memory, from a neighbour or from ourselves.
+    Ring(shm::RingRx),
+}

@@ -1,0 +1,51 @@
+//! The pool: chunks of shared memory through which one endpoint sends long packets to its neighbours.
+//!
+//! One pool a process, not one a pair, so that its cost does not grow with the square of the ranks. A chunk is
+//! the sender's from [`Pool::take`] until the ring position of the packet that names it has been given back.
+
+use std::sync::Arc;
+
+use barewire_sys::map::{MapError, Segment};
+
+/// Bytes of one chunk: large enough that naming it is cheap, small enough that filling one overlaps with emptying another.
+pub(crate) const CHUNK_BYTES: usize = 32 << 10;
+
+#[derive(Debug)]
+pub(crate) struct Pool {
+    bytes: usize,
+    segment: Option<Arc<Segment>>,
+    /// Last freed first taken: it is still in the cache.
+    free: Vec<u32>,
+}
+
+impl Pool {
+    pub fn new(bytes: usize) -> Pool {
+        Pool { bytes, segment: None, free: Vec::new() }
+    }
+
+    /// The pool's memory, made on first use.
+    pub fn segment(&mut self) -> Result<&Arc<Segment>, MapError> {
+        if self.segment.is_none() {
+            let segment = Segment::create_large("barewire-pool", self.bytes)?;
+            let chunks = segment.len() / CHUNK_BYTES;
+            self.free = (0..chunks as u32).rev().collect();
+            self.segment = Some(Arc::new(segment));
+        }
+        Ok(self.segment.as_ref().expect("made above"))
+    }
+
+    /// A chunk to fill, if one is free.
+    pub fn take(&mut self) -> Option<u32> {
+        self.free.pop()
+    }
+
+    /// Whether a chunk is free, or the pool is not made yet.
+    pub fn has_free(&self) -> bool {
+        self.segment.is_none() || !self.free.is_empty()
+    }
+
+    /// A chunk comes back.
+    pub fn put_back(&mut self, chunk: u32) {
+        self.free.push(chunk);
+    }
+}

@@ -1,0 +1,307 @@
+//! Shared memory: one ring for each direction between neighbours, and the sender's pool for long packets.
+//!
+//! Memory is anonymous and handed over through a local socket, so nothing has a name and nothing is left behind. A ring is
+//! made by its sender on first use and can be filled at once, before the receiver has even looked.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use barewire_sys::bell::Ringer;
+use barewire_sys::map::Segment;
+use barewire_sys::ring::{Consumer, Full, HEAD_BYTES, Producer, RingMemory};
+use barewire_sys::wirebuf::{WireMut, WireRef};
+
+use super::local;
+use super::pool::{CHUNK_BYTES, Pool};
+use super::Class;
+use crate::incoming::HoldSlot;
+use crate::wire::{FLAG_CHUNK, Head};
+
+/// Longest payload in the ring itself; longer ones go through the pool.
+pub(crate) const INLINE_BYTES_MAX: usize = 4096;
+/// Longest payload of any packet.
+pub(crate) const PACKET_BYTES_MAX: usize = CHUNK_BYTES;
+/// Chunks one receiver may have at a time, so that a slow one leaves some for the others.
+const CHUNKS_A_PEER: usize = 16;
+
+/// The sending side of a ring.
+#[derive(Debug)]
+pub(crate) struct RingTx {
+    ring: Producer,
+    /// The receiver's doorbell, once it has answered. Ourselves have none.
+    ringer: Option<Ringer>,
+    /// Our side of the local socket: the receiver's answer comes here, and its end shows here.
+    socket: Option<local::Dialled>,
+    inline_max: usize,
+    spare: u64,
+    /// Chunks on their way: the ring position behind the packet that names each.
+    chunks: VecDeque<(u64, u32)>,
+    pool_passed: bool,
+    pub rung: u64,
+}
+
+impl RingTx {
+    pub fn new(memory: RingMemory, socket: Option<local::Dialled>) -> RingTx {
+        let ring = Producer::new(memory);
+        let (lines, bytes) = (ring.lines(), ring.memory().bytes());
+        RingTx {
+            inline_max: (bytes / 4).min(INLINE_BYTES_MAX + HEAD_BYTES) - HEAD_BYTES,
+            spare: lines / 8,
+            pool_passed: socket.is_none(),
+            ring,
+            ringer: None,
+            socket,
+            chunks: VecDeque::new(),
+            rung: 0,
+        }
+    }
+
+    /// Whether a packet of `len` bytes goes into the ring itself.
+    #[inline(always)]
+    pub fn is_inline(&self, len: usize) -> bool {
+        len <= self.inline_max
+    }
+
+    /// Sends one packet whose payload fits the ring itself.
+    #[inline(always)]
+    pub fn send_inline(
+        &mut self,
+        w0: u64,
+        w1: u64,
+        len: usize,
+        class: Class,
+        fill: impl FnOnce(&mut WireMut<'_>),
+    ) -> Result<(), Full> {
+        let spare = if class == Class::Data { self.spare } else { 0 };
+        self.ring.push(w0, w1, len, spare, fill)?;
+        match &self.ringer {
+            Some(ringer) => self.rung += u64::from(ringer.ring()),
+            None => self.answered_yet(),
+        }
+        Ok(())
+    }
+
+    /// Sends one packet of any length up to [`RingTx::payload_max`].
+    pub fn send(
+        &mut self,
+        pool: &mut Pool,
+        head: Head,
+        class: Class,
+        fill: impl FnOnce(&mut WireMut<'_>),
+    ) -> Result<(), Full> {
+        let len = head.len as usize;
+        if self.is_inline(len) {
+            return self.send_inline(head.w0(), head.w1, len, class, fill);
+        }
+        self.reclaim(pool);
+        let spare = if class == Class::Data { self.spare } else { 0 };
+        if len > CHUNK_BYTES || self.chunks.len() >= CHUNKS_A_PEER || !self.ring.fits(8, spare) {
+            return Err(Full);
+        }
+        let segment = Arc::clone(pool.segment().map_err(|_| Full)?);
+        if !self.pool_passed {
+            let (Some(socket), Ok(fd)) = (&self.socket, segment.read_only_fd()) else { return Err(Full) };
+            local::send(&socket.fd, b"pool", &[fd.as_fd()]).map_err(|_| Full)?;
+            self.pool_passed = true;
+        }
+        let chunk = pool.take().ok_or(Full)?;
+        let at = chunk as usize * CHUNK_BYTES;
+        fill(&mut segment.wire_mut(at, len).expect("chunks lie inside the pool"));
+        let head = Head { flags: head.flags | FLAG_CHUNK, ..head };
+        self.send_inline(head.w0(), head.w1, 8, class, |wire| wire.write_u64(at as u64))
+            .expect("room was checked above");
+        self.chunks.push_back((self.ring.position(), chunk));
+        Ok(())
+    }
+
+    pub fn payload_max(&self) -> usize {
+        PACKET_BYTES_MAX
+    }
+
+    pub fn payload_now(&mut self, pool: &mut Pool) -> usize {
+        self.reclaim(pool);
+        if pool.has_free() && self.chunks.len() < CHUNKS_A_PEER { CHUNK_BYTES } else { self.inline_max }
+    }
+
+    /// Takes back chunks whose packets the receiver is done with.
+    pub fn reclaim(&mut self, pool: &mut Pool) {
+        if self.chunks.is_empty() {
+            return;
+        }
+        let freed = self.ring.freed();
+        while let Some(&(end, chunk)) = self.chunks.front() {
+            if end > freed {
+                break;
+            }
+            self.chunks.pop_front();
+            pool.put_back(chunk);
+        }
+    }
+
+    /// Before the receiver's doorbell is known: looks whether it has answered, and rings if so.
+    #[cold]
+    #[inline(never)]
+    fn answered_yet(&mut self) {
+        if let Some(socket) = &self.socket {
+            if let Ok(Some(ringer)) = local::answer(socket) {
+                ringer.ring();
+                self.ringer = Some(ringer);
+            }
+        }
+    }
+
+    /// Looks for the receiver's answer; false if the receiver is gone.
+    pub fn poll_socket(&mut self) -> bool {
+        let Some(socket) = &self.socket else { return true };
+        if self.ringer.is_none() {
+            match local::answer(socket) {
+                Ok(Some(ringer)) => {
+                    ringer.ring();
+                    self.ringer = Some(ringer);
+                    true
+                }
+                Ok(None) => true,
+                Err(_) => false,
+            }
+        } else {
+            !local::is_closed(&socket.fd)
+        }
+    }
+
+    pub fn socket(&self) -> Option<&OwnedFd> {
+        self.socket.as_ref().map(|socket| &socket.fd)
+    }
+
+    /// Passes a descriptor to the receiver.
+    pub fn pass_fd(&self, tag: &[u8], fd: std::os::fd::BorrowedFd<'_>) -> bool {
+        self.socket.as_ref().is_some_and(|socket| local::send(&socket.fd, tag, &[fd]).is_ok())
+    }
+
+    /// Whether an answer of `len` bytes fits now.
+    #[inline(always)]
+    pub fn fits_control(&mut self, len: usize) -> bool {
+        self.ring.fits(len, 0)
+    }
+
+    /// The receiver is gone: its chunks are ours again.
+    pub fn abandon(&mut self, pool: &mut Pool) {
+        self.chunks.drain(..).for_each(|(_, chunk)| pool.put_back(chunk));
+    }
+
+    /// Lines on their way, and lines in all.
+    pub fn credit(&mut self) -> (u64, u64) {
+        (self.ring.position() - self.ring.freed(), self.ring.lines())
+    }
+}
+
+/// The receiving side of a ring.
+#[derive(Debug)]
+pub(crate) struct RingRx {
+    pub ring: Consumer,
+    /// The sender's pool, once it has used it.
+    pool: Option<Segment>,
+    socket: Option<OwnedFd>,
+    pub hold: HoldSlot,
+    /// Lines charged for frames that are still held.
+    held: u64,
+    /// The sender's end of the socket is closed: what is in the ring is all there will be.
+    pub closing: bool,
+    /// Descriptors of the sender's regions that arrived on the socket: tag and descriptor.
+    pub passed: Vec<(Vec<u8>, OwnedFd)>,
+}
+
+impl RingRx {
+    pub fn new(memory: RingMemory, socket: Option<OwnedFd>) -> RingRx {
+        RingRx {
+            ring: Consumer::new(memory),
+            pool: None,
+            socket,
+            hold: HoldSlot::default(),
+            held: 0,
+            closing: false,
+            passed: Vec::new(),
+        }
+    }
+
+    pub fn socket(&self) -> Option<&OwnedFd> {
+        self.socket.as_ref()
+    }
+
+    /// Whether there is nothing to take and nothing to give back.
+    pub fn is_quiet(&mut self) -> bool {
+        self.settle();
+        self.ring.give_back();
+        !self.closing && self.ring.peek().is_none()
+    }
+
+    /// Gives back what dropped frames had been charged.
+    #[inline(always)]
+    pub fn settle(&mut self) {
+        if self.held > 0 {
+            self.settle_held();
+        }
+    }
+
+    #[cold]
+    fn settle_held(&mut self) {
+        let lines = self.hold.released();
+        if lines > 0 {
+            self.held -= lines.min(self.held);
+            self.ring.release(lines);
+        }
+    }
+
+    /// Ends a packet that took `len` bytes of ring: kept by the handler, or done with.
+    #[inline(always)]
+    pub fn finish(&mut self, len: usize) {
+        if self.hold.take() {
+            self.held += self.ring.hold(len);
+        } else {
+            self.ring.pass(len);
+        }
+    }
+
+    /// The payload of a packet that names a chunk.
+    pub fn chunk(&self, len: usize) -> Option<WireRef<'_>> {
+        let at = usize::try_from(self.ring.payload(8)?.read_u64()?).ok()?;
+        if len > CHUNK_BYTES { None } else { self.pool.as_ref()?.wire_ref(at, len) }
+    }
+
+    /// Takes what the sender passed over the socket; says false if it has closed it.
+    pub fn read_socket(&mut self) -> bool {
+        let Some(socket) = &self.socket else { return true };
+        loop {
+            match local::receive(socket) {
+                Ok(Some((tag, mut fds))) => {
+                    let Some(fd) = fds.pop() else { continue };
+                    if tag == b"pool" {
+                        self.pool = self.pool.take().or_else(|| Segment::open(fd, false).ok());
+                    } else if self.passed.len() < 64 {
+                        self.passed.push((tag, fd));
+                    }
+                }
+                Ok(None) => return true,
+                Err(_) => {
+                    self.closing = true;
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// Gets hold of the sender's pool before its first chunk: from the socket, or our own if we send to ourselves.
+    #[cold]
+    pub fn fetch_pool(&mut self, own: &mut Pool) {
+        if self.socket.is_some() {
+            self.read_socket();
+        } else {
+            let fd = own.segment().ok().and_then(|pool| pool.read_only_fd().ok());
+            self.pool = fd.and_then(|fd| Segment::open(fd, false).ok());
+        }
+    }
+
+    pub fn has_pool(&self) -> bool {
+        self.pool.is_some()
+    }
+}

@@ -1,0 +1,198 @@
+//! Long messages: a begin packet, then pieces, each as large as the link likes at the moment.
+//!
+//! The sender holds a [`Sending`] and pushes bytes into it as room appears, so several long messages to one peer, or to
+//! many, advance side by side. The receiver's link keeps a table of the messages that are open.
+
+use crate::endpoint::Endpoint;
+use crate::error::SendError;
+use crate::incoming::Part;
+use crate::provider::Class;
+use crate::wire::{Begin, Head, Kind};
+use crate::{Peer, Port};
+use barewire_sys::wirebuf::WireMut;
+
+/// A long message on its way out.
+#[derive(Debug)]
+#[must_use = "a message that is never finished keeps its receiver waiting"]
+pub struct Sending {
+    to: Peer,
+    port: Port,
+    imm: u64,
+    stream: u32,
+    total: u64,
+    sent: u64,
+    begun: bool,
+}
+
+impl Sending {
+    /// Bytes not pushed yet.
+    pub fn remaining(&self) -> u64 {
+        self.total - self.sent
+    }
+
+    /// Bytes pushed so far.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Whether the whole message is on its way.
+    pub fn is_done(&self) -> bool {
+        self.begun && self.sent == self.total
+    }
+
+    /// Where it goes.
+    pub fn to(&self) -> Peer {
+        self.to
+    }
+}
+
+impl Endpoint {
+    /// Opens a message of exactly `len` bytes to `port` at `to`. Nothing is sent until the first [`Endpoint::push`].
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Flow, Incoming, Port, job::Job};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let data = vec![7u8; 1 << 20];
+    /// let mut sending = endpoint.begin(endpoint.me(), Port(1), 0, data.len() as u64).unwrap();
+    /// let mut got = Vec::new();
+    /// while got.len() < data.len() {
+    ///     let at = sending.sent() as usize;
+    ///     let _ = endpoint.push(&mut sending, &data[at..]); // takes what there is room for
+    ///     endpoint.progress(&mut |_: &mut Endpoint, mut p: Incoming<'_>| { got.extend(p.to_vec()); Flow::Continue }, usize::MAX);
+    /// }
+    /// assert_eq!(got, data);
+    /// ```
+    pub fn begin(&mut self, to: Peer, port: Port, imm: u64, len: u64) -> Result<Sending, SendError> {
+        let peer = self.peer_mut(to)?;
+        let stream = peer.next_stream;
+        peer.next_stream = stream.wrapping_add(1);
+        Ok(Sending { to, port, imm, stream, total: len, sent: 0, begun: false })
+    }
+
+    /// Pushes as much of `bytes` into the message as there is room for and says how much that was;
+    /// [`SendError::Full`] if there is no room at all. Bytes beyond the announced length are not taken.
+    pub fn push(&mut self, sending: &mut Sending, bytes: &[u8]) -> Result<usize, SendError> {
+        let mut pushed = 0;
+        loop {
+            let left = (bytes.len() - pushed).min(usize::try_from(sending.remaining()).unwrap_or(usize::MAX));
+            if left == 0 && sending.begun {
+                return Ok(pushed);
+            }
+            match self.push_packet(sending, left, |wire, n| {
+                wire.write(&bytes[pushed..pushed + n]);
+            }) {
+                Ok(n) => pushed += n,
+                Err(SendError::Full) if pushed > 0 => return Ok(pushed),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Sends the message's next packet with at most `available` bytes, written by `fill(wire, n)`; says what `n` was.
+    pub fn push_packet(
+        &mut self,
+        sending: &mut Sending,
+        available: usize,
+        fill: impl FnOnce(&mut WireMut<'_>, usize),
+    ) -> Result<usize, SendError> {
+        let to = sending.to;
+        let room = self.packet_room(to)?;
+        let left = usize::try_from(sending.remaining()).unwrap_or(usize::MAX).min(available);
+        if sending.begun {
+            let n = left.min(room);
+            let head = Head {
+                kind: Kind::Piece,
+                flags: 0,
+                port: sending.port,
+                len: n as u32,
+                w1: u64::from(sending.stream),
+            };
+            self.send_packet(to, head, Class::Data, |wire| fill(wire, n))?;
+            sending.sent += n as u64;
+            return Ok(n);
+        }
+        let begin = Begin { total: sending.total, stream: sending.stream };
+        let n = left.min(room.saturating_sub(Begin::BYTES));
+        let head = Head {
+            kind: Kind::Begin,
+            flags: 0,
+            port: sending.port,
+            len: (n + Begin::BYTES) as u32,
+            w1: sending.imm,
+        };
+        self.send_packet(to, head, Class::Data, |wire| {
+            begin.words().into_iter().for_each(|word| wire.write_u64(word));
+            fill(wire, n);
+        })?;
+        sending.begun = true;
+        sending.sent += n as u64;
+        Ok(n)
+    }
+}
+
+/// The messages that are open on one link, as its receiver knows them.
+#[derive(Debug, Default)]
+pub(crate) struct OpenMessages {
+    /// Few at a time: a search is faster than a map.
+    open: Vec<Part>,
+}
+
+/// More open messages than any sender of ours would have.
+const OPEN_MAX: usize = 1 << 16;
+
+impl OpenMessages {
+    /// A begin packet that carries `len` bytes of data; `None` if it makes no sense.
+    pub fn begin(&mut self, head: &Head, begin: Begin, len: usize) -> Option<Part> {
+        let len = len as u64;
+        if len > begin.total || self.open.len() >= OPEN_MAX || self.find(begin.stream).is_some() {
+            return None;
+        }
+        let part =
+            Part { port: head.port, imm: head.w1, total: begin.total, offset: 0, stream: begin.stream };
+        if len < begin.total {
+            self.open.push(Part { offset: len, ..part });
+        }
+        Some(part)
+    }
+
+    /// A piece with `len` bytes; `None` if it makes no sense.
+    pub fn piece(&mut self, stream: u64, len: usize) -> Option<Part> {
+        let at = self.find(u32::try_from(stream).ok()?)?;
+        let part = self.open[at];
+        let offset = part.offset.checked_add(len as u64).filter(|&end| end <= part.total)?;
+        if offset == part.total {
+            self.open.swap_remove(at);
+        } else {
+            self.open[at].offset = offset;
+        }
+        Some(part)
+    }
+
+    fn find(&self, stream: u32) -> Option<usize> {
+        self.open.iter().position(|part| part.stream == stream)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(w1: u64) -> Head {
+        Head { kind: Kind::Begin, flags: 0, port: Port(1), len: 0, w1 }
+    }
+
+    #[test]
+    fn pieces_add_up_and_lies_are_refused() {
+        let mut open = OpenMessages::default();
+        let begin = Begin { total: 10, stream: 3 };
+        assert!(open.begin(&head(9), begin, 11).is_none(), "more than announced");
+        assert_eq!(open.begin(&head(9), begin, 4).unwrap().offset, 0);
+        assert!(open.begin(&head(9), begin, 4).is_none(), "the stream is open already");
+        assert!(open.piece(4, 1).is_none(), "no such stream");
+        assert!(open.piece(3, 7).is_none(), "more than is left");
+        assert!(open.piece(1 << 32 | 3, 1).is_none(), "no stream has such a number");
+        assert_eq!(open.piece(3, 5).unwrap().offset, 4);
+        assert_eq!(open.piece(3, 1).unwrap().offset, 9);
+        assert!(open.piece(3, 0).is_none(), "the message is complete");
+    }
+}

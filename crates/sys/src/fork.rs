@@ -1,0 +1,69 @@
+//! Fork detection: a page that the kernel wipes in the child.
+//!
+//! An endpoint's rings have exactly one producer and one consumer; after `fork` there would be two of each. The check is one load.
+
+use std::ptr::NonNull;
+
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+const PARENT: u64 = 0x7772_6962_6172_6577;
+
+/// Tells the process that made it from a forked child.
+///
+/// ```
+/// assert!(barewire_sys::fork::Guard::new().is_parent());
+/// ```
+#[derive(Debug)]
+pub struct Guard {
+    /// Null where the kernel cannot wipe pages on fork; then nothing is detected.
+    page: Option<NonNull<u64>>,
+}
+
+// SAFETY: the page is private to the guard and only ever read after `new`.
+unsafe impl Send for Guard {}
+// SAFETY: as above.
+unsafe impl Sync for Guard {}
+
+impl Guard {
+    /// A guard for the calling process.
+    pub fn new() -> Guard {
+        let bytes = rustix::param::page_size();
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a fresh private mapping aliases nothing; the first word is written before anybody reads it.
+        let page = unsafe {
+            rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, prot, MapFlags::PRIVATE)
+                .ok()
+                .and_then(|at| {
+                    let kept = rustix::mm::madvise(at, bytes, Advice::LinuxWipeOnFork);
+                    kept.ok().and(NonNull::new(at.cast::<u64>()))
+                })
+        };
+        if let Some(page) = page {
+            // SAFETY: just mapped, writable, aligned.
+            unsafe { page.as_ptr().write_volatile(PARENT) };
+        }
+        Guard { page }
+    }
+
+    /// False in a child forked after the guard was made.
+    #[inline(always)]
+    pub fn is_parent(&self) -> bool {
+        // SAFETY: the page is mapped until drop; volatile, because the kernel changes it behind the compiler's back.
+        self.page.is_none_or(|page| unsafe { page.as_ptr().read_volatile() } == PARENT)
+    }
+}
+
+impl Default for Guard {
+    fn default() -> Guard {
+        Guard::new()
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(page) = self.page {
+            // SAFETY: our own mapping of one page, never lent out.
+            let _ = unsafe { rustix::mm::munmap(page.as_ptr().cast(), rustix::param::page_size()) };
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! Mappings: anonymous shared memory with no name anywhere, so nothing is left behind by a kill.
+//!
+//! A [`Segment`] is a memfd and one mapping of it. Its pages are reserved when it is made (`fallocate`), so running
+//! out of memory is an error with a size in it and never a bus error later. What a peer may write is reachable
+//! only through bounds-checked copies and atomics.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags};
+
+use crate::sync::{AtomicU32, AtomicU64};
+use crate::wirebuf::{WireMut, WireRef};
+
+/// A shared mapping and the memfd behind it.
+///
+/// ```
+/// use barewire_sys::map::Segment;
+/// let mine = Segment::create("example", 8192).unwrap();
+/// let theirs = Segment::open(mine.fd().try_clone_to_owned().unwrap(), true).unwrap();
+/// assert!(mine.write(100, b"hello"));
+/// let mut seen = [0; 5];
+/// assert!(theirs.read(100, &mut seen));
+/// assert_eq!(&seen, b"hello");
+/// ```
+#[derive(Debug)]
+pub struct Segment {
+    base: NonNull<u8>,
+    /// Bytes of the memfd; what offsets are checked against.
+    len: usize,
+    /// Bytes of address space, more than `len` where the tail is mapped twice.
+    mapped: usize,
+    writable: bool,
+    fd: OwnedFd,
+}
+
+// SAFETY: the mapping lives until drop, and all access through `&self` is by atomics or by opaque copies.
+unsafe impl Send for Segment {}
+// SAFETY: as above; no method hands out a reference to plain memory.
+unsafe impl Sync for Segment {}
+
+/// Why shared memory could not be made or mapped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MapError {
+    /// The kernel has no room for the pages.
+    #[error(
+        "no room for {bytes} bytes of shared memory ({errno}); raise the container's or cgroup's memory limit, or start fewer ranks on this host"
+    )]
+    NoRoom {
+        /// How many bytes were asked for.
+        bytes: usize,
+        /// What the kernel said.
+        errno: Errno,
+    },
+    /// A memfd from a peer is not what a peer of ours would send.
+    #[error("shared memory from a peer is not usable: {reason}")]
+    Unfit {
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A system call failed.
+    #[error("{call} failed: {errno}")]
+    System {
+        /// The call.
+        call: &'static str,
+        /// What the kernel said.
+        errno: Errno,
+    },
+}
+
+impl Segment {
+    /// Makes `bytes` (rounded up to pages) of zeroed shared memory. `label` shows in /proc/PID/maps only.
+    pub fn create(label: &str, bytes: usize) -> Result<Segment, MapError> {
+        let len = round_to_page(bytes).ok_or(MapError::NoRoom { bytes, errno: Errno::NOMEM })?;
+        let fd = new_memfd(label, len, MemfdFlags::empty())?;
+        Segment::map(fd, len, None, true)
+    }
+
+    /// Like [`Segment::create`], in huge pages if the system has them to spare, else in normal pages with the advice to merge them.
+    pub fn create_large(label: &str, bytes: usize) -> Result<Segment, MapError> {
+        const HUGE: usize = 2 << 20;
+        if bytes >= HUGE {
+            if let Some(len) = bytes.checked_next_multiple_of(HUGE) {
+                if let Ok(fd) = new_memfd(label, len, MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB) {
+                    if let Ok(segment) = Segment::map(fd, len, None, true) {
+                        return Ok(segment);
+                    }
+                }
+            }
+        }
+        let segment = Segment::create(label, bytes)?;
+        if bytes >= HUGE {
+            // SAFETY: the range is exactly our own mapping; advice changes no contents.
+            let _ = unsafe {
+                rustix::mm::madvise(
+                    segment.base.as_ptr().cast(),
+                    segment.mapped,
+                    rustix::mm::Advice::LinuxHugepage,
+                )
+            };
+        }
+        Ok(segment)
+    }
+
+    /// Like [`Segment::create`], with the bytes from `twice_from` on mapped a second time behind the end, so that what
+    /// wraps around is still contiguous. `twice_from` and `bytes` must be multiples of the page size.
+    pub fn create_mirrored(label: &str, bytes: usize, twice_from: usize) -> Result<Segment, MapError> {
+        let fd = new_memfd(label, bytes, MemfdFlags::empty())?;
+        Segment::map(fd, bytes, Some(twice_from), true)
+    }
+
+    /// Maps a memfd received from a peer. It must be sealed against shrinking, so that its owner cannot take the pages
+    /// away under us.
+    pub fn open(fd: OwnedFd, writable: bool) -> Result<Segment, MapError> {
+        let len = checked_size(&fd)?;
+        Segment::map(fd, len, None, writable)
+    }
+
+    /// [`Segment::open`] for a mirrored segment; `bytes` is the size it must have.
+    pub fn open_mirrored(fd: OwnedFd, bytes: usize, twice_from: usize) -> Result<Segment, MapError> {
+        if checked_size(&fd)? != bytes {
+            return Err(MapError::Unfit { reason: "its size is not the one announced" });
+        }
+        Segment::map(fd, bytes, Some(twice_from), true)
+    }
+
+    fn map(fd: OwnedFd, len: usize, twice_from: Option<usize>, writable: bool) -> Result<Segment, MapError> {
+        let page = rustix::param::page_size();
+        let again = twice_from.unwrap_or(len);
+        if len == 0 || again > len || again % page != 0 || len % page != 0 {
+            return Err(MapError::Unfit { reason: "its size is not a whole number of pages" });
+        }
+        let mapped = len + (len - again);
+        let prot = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        let failed = |errno| MapError::System { call: "mmap", errno };
+        // SAFETY: a fresh shared mapping at an address of the kernel's choice aliases no Rust object.
+        let base = unsafe {
+            if twice_from.is_some() {
+                rustix::mm::mmap_anonymous(std::ptr::null_mut(), mapped, ProtFlags::empty(), MapFlags::PRIVATE)
+            } else {
+                rustix::mm::mmap(std::ptr::null_mut(), mapped, prot, MapFlags::SHARED, &fd, 0)
+            }
+        }
+        .map_err(failed)?;
+        let base = NonNull::new(base.cast::<u8>()).expect("mmap never returns null");
+        let segment = Segment { base, len, mapped, writable, fd };
+        if twice_from.is_some() {
+            let fixed = MapFlags::SHARED | MapFlags::FIXED;
+            // SAFETY: both ranges lie inside the reservation made above, which nothing else uses; on failure
+            // `segment` unmaps it whole.
+            unsafe {
+                rustix::mm::mmap(base.as_ptr().cast(), len, prot, fixed, &segment.fd, 0).map_err(failed)?;
+                let second = base.as_ptr().add(len).cast();
+                rustix::mm::mmap(second, len - again, prot, fixed, &segment.fd, again as u64)
+                    .map_err(failed)?;
+            }
+        }
+        Ok(segment)
+    }
+
+    /// Bytes of memory behind the mapping.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the segment has no bytes; it never has none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether the mapping may be written.
+    pub fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    /// The memfd, to be passed to a peer.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// A second descriptor of the same memory that cannot be mapped writable.
+    pub fn read_only_fd(&self) -> Result<OwnedFd, MapError> {
+        use rustix::fs::{Mode, OFlags};
+        use std::os::fd::AsRawFd;
+        let path = format!("/proc/self/fd/{}", self.fd.as_raw_fd());
+        rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|errno| MapError::System { call: "open of a memfd for reading", errno })
+    }
+
+    /// Copies `bytes` in at `offset`; false, touching nothing, if they do not fit or the segment is read-only.
+    #[must_use]
+    pub fn write(&self, offset: usize, bytes: &[u8]) -> bool {
+        match self.wire_mut(offset, bytes.len()) {
+            Some(mut wire) => {
+                wire.write(bytes);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Copies `into.len()` bytes out from `offset`; false if they are not all there.
+    #[must_use]
+    pub fn read(&self, offset: usize, into: &mut [u8]) -> bool {
+        match self.wire_ref(offset, into.len()) {
+            Some(mut wire) => wire.read(into) == into.len(),
+            None => false,
+        }
+    }
+
+    /// A place to write `len` bytes at `offset`.
+    #[inline]
+    pub fn wire_mut(&self, offset: usize, len: usize) -> Option<WireMut<'_>> {
+        if !self.writable || offset.checked_add(len)? > self.mapped {
+            return None;
+        }
+        // SAFETY: the range was just checked to lie in a writable mapping that outlives the borrow of self.
+        Some(unsafe { WireMut::from_raw(self.base.as_ptr().add(offset), len) })
+    }
+
+    /// `len` bytes to read from `offset`.
+    #[inline]
+    pub fn wire_ref(&self, offset: usize, len: usize) -> Option<WireRef<'_>> {
+        if offset.checked_add(len)? > self.mapped {
+            return None;
+        }
+        // SAFETY: the range was just checked to lie in a mapping that outlives the borrow of self.
+        Some(unsafe { WireRef::from_raw(self.base.as_ptr().add(offset), len) })
+    }
+
+    /// The 8-byte word at `offset` as an atomic; `None` if out of range, unaligned, or read-only.
+    #[inline]
+    pub fn atomic_u64(&self, offset: usize) -> Option<&AtomicU64> {
+        if !self.writable || offset % 8 != 0 || offset.checked_add(8)? > self.mapped {
+            return None;
+        }
+        // SAFETY: in range, aligned (the base is page aligned), writable, and only accessed by atomics and
+        // opaque copies for as long as the mapping lives.
+        Some(unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(offset).cast()) })
+    }
+
+    /// The 4-byte word at `offset` as an atomic; `None` if out of range, unaligned, or read-only.
+    #[inline]
+    pub fn atomic_u32(&self, offset: usize) -> Option<&AtomicU32> {
+        if !self.writable || offset % 4 != 0 || offset.checked_add(4)? > self.mapped {
+            return None;
+        }
+        // SAFETY: as in `atomic_u64`.
+        Some(unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(offset).cast()) })
+    }
+
+    /// The start of the mapping, for code in this crate that keeps its own bounds.
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // SAFETY: the range is our own mapping, and no borrow of it outlives self.
+        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.mapped) };
+    }
+}
+
+/// Rounds up to whole pages, at least one.
+///
+/// ```
+/// assert_eq!(barewire_sys::map::round_to_page(1).unwrap() % 4096, 0);
+/// ```
+pub fn round_to_page(bytes: usize) -> Option<usize> {
+    bytes.max(1).checked_next_multiple_of(rustix::param::page_size())
+}
+
+fn new_memfd(label: &str, len: usize, extra: MemfdFlags) -> Result<OwnedFd, MapError> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | extra;
+    let fd = rustix::fs::memfd_create(label, flags)
+        .map_err(|errno| MapError::System { call: "memfd_create", errno })?;
+    let no_room = |errno| MapError::NoRoom { bytes: len, errno };
+    rustix::fs::ftruncate(&fd, len as u64).map_err(no_room)?;
+    rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, len as u64).map_err(no_room)?;
+    rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
+        .map_err(|errno| MapError::System { call: "sealing a memfd", errno })?;
+    Ok(fd)
+}
+
+/// The size of a memfd that cannot shrink any more.
+fn checked_size(fd: &OwnedFd) -> Result<usize, MapError> {
+    let seals =
+        rustix::fs::fcntl_get_seals(fd).map_err(|_| MapError::Unfit { reason: "it is not a memfd" })?;
+    if !seals.contains(SealFlags::SHRINK) {
+        return Err(MapError::Unfit { reason: "its owner could shrink it" });
+    }
+    let stat = rustix::fs::fstat(fd).map_err(|errno| MapError::System { call: "fstat", errno })?;
+    usize::try_from(stat.st_size).map_err(|_| MapError::Unfit { reason: "its size is negative" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mirrored_part_continues_behind_the_end() {
+        let page = rustix::param::page_size();
+        let s = Segment::create_mirrored("t", 3 * page, page).unwrap();
+        assert!(s.write(3 * page - 2, b"abcd"));
+        let mut seen = [0; 2];
+        assert!(s.read(page, &mut seen));
+        assert_eq!(&seen, b"cd");
+        assert!(!s.write(5 * page - 1, b"ab"), "nothing lies behind the mirror");
+    }
+
+    #[test]
+    fn a_memfd_that_could_shrink_is_refused() {
+        let fd = rustix::fs::memfd_create("t", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        rustix::fs::ftruncate(&fd, 4096).unwrap();
+        assert!(matches!(Segment::open(fd, true), Err(MapError::Unfit { .. })));
+    }
+
+    #[test]
+    fn a_read_only_descriptor_gives_a_read_only_segment() {
+        let s = Segment::create("t", 4096).unwrap();
+        assert!(Segment::open(s.read_only_fd().unwrap(), true).is_err());
+        let r = Segment::open(s.read_only_fd().unwrap(), false).unwrap();
+        assert!(!r.write(0, b"x"));
+        assert!(r.atomic_u64(0).is_none());
+        assert!(s.write(0, b"x"));
+        let mut b = [0];
+        assert!(r.read(0, &mut b));
+        assert_eq!(&b, b"x");
+    }
+
+    #[test]
+    fn too_large_a_segment_says_how_large() {
+        let e = Segment::create("t", 1 << 50).unwrap_err();
+        assert!(e.to_string().contains(&(1u64 << 50).to_string()), "{e}");
+    }
+}

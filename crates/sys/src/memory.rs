@@ -1,0 +1,241 @@
+//! Memory that others may read and write: the bytes behind a region.
+//!
+//! A [`Memory`] is a counted handle to a block of bytes: shared memory of ours, which neighbours can map and reach with
+//! one copy; private memory; or a C caller's buffer. All access is by copies and atomics, so a concurrent put from another
+//! process is a race between bytes and never undefined behaviour.
+
+use std::alloc::Layout;
+use std::sync::Arc;
+
+use crate::map::{MapError, Segment};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::wirebuf::{WireMut, WireRef};
+
+/// A block of bytes with shared ownership.
+///
+/// ```
+/// use barewire_sys::memory::Memory;
+/// let memory = Memory::shared(1 << 16).unwrap();
+/// assert!(memory.write(10, b"abc"));
+/// let mut seen = [0; 3];
+/// assert!(memory.read(10, &mut seen));
+/// assert_eq!(&seen, b"abc");
+/// assert!(!memory.write((1 << 16) - 1, b"abc"), "out of range touches nothing");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Memory(Arc<Block>);
+
+#[derive(Debug)]
+struct Block {
+    base: *mut u8,
+    len: usize,
+    writable: bool,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Heap(Layout),
+    Shared(Segment),
+    Foreign,
+}
+
+// SAFETY: a block is raw bytes accessed only by opaque copies and atomics; its owner frees it exactly once.
+unsafe impl Send for Block {}
+// SAFETY: as above.
+unsafe impl Sync for Block {}
+
+/// Words in the first page of shared memory, one for each way it is exported at the moment.
+pub const GRANTS_MAX: usize = 500;
+
+impl Memory {
+    /// Zeroed shared memory that neighbours on this host can map.
+    pub fn shared(len: usize) -> Result<Memory, MapError> {
+        let page = rustix::param::page_size();
+        let whole = len
+            .checked_add(page)
+            .ok_or(MapError::NoRoom { bytes: len, errno: rustix::io::Errno::NOMEM })?;
+        let segment = Segment::create_large("barewire-memory", whole)?;
+        Ok(Memory::over_segment(segment, len))
+    }
+
+    /// A neighbour's shared memory, from the descriptor it passed to us.
+    pub fn neighbour(segment: Segment, len: usize) -> Result<Memory, MapError> {
+        let page = rustix::param::page_size();
+        if len.checked_add(page).is_none_or(|whole| whole > segment.len()) {
+            return Err(MapError::Unfit { reason: "it is shorter than announced" });
+        }
+        Ok(Memory::over_segment(segment, len))
+    }
+
+    fn over_segment(segment: Segment, len: usize) -> Memory {
+        // SAFETY: the segment is at least a page longer than `len`, checked by both callers.
+        let base = unsafe { segment.base().as_ptr().add(rustix::param::page_size()) };
+        Memory(Arc::new(Block { base, len, writable: segment.is_writable(), kind: Kind::Shared(segment) }))
+    }
+
+    /// Zeroed private memory, aligned to a cache line.
+    pub fn private(len: usize) -> Memory {
+        let layout = Layout::from_size_align(len.max(1), 64).expect("64 is a power of two and len fits isize");
+        // SAFETY: the layout's size is not zero.
+        let base = unsafe { std::alloc::alloc_zeroed(layout) };
+        if base.is_null() {
+            std::alloc::handle_alloc_error(layout);
+        }
+        Memory(Arc::new(Block { base, len, writable: true, kind: Kind::Heap(layout) }))
+    }
+
+    /// A caller's memory, for the C interfaces.
+    ///
+    /// # Safety
+    /// `len` bytes at `base` must stay readable and writable until every clone of the handle is gone, and Rust
+    /// references to them must not be used while others may access them.
+    pub unsafe fn foreign(base: *mut u8, len: usize) -> Memory {
+        Memory(Arc::new(Block { base, len, writable: true, kind: Kind::Foreign }))
+    }
+
+    /// Bytes in the block.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.0.len
+    }
+
+    /// Whether the block has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.0.len == 0
+    }
+
+    /// Whether two handles are of the same block.
+    pub fn same_block(&self, other: &Memory) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// The segment behind shared memory.
+    pub fn segment(&self) -> Option<&Segment> {
+        match &self.0.kind {
+            Kind::Shared(segment) => Some(segment),
+            _ => None,
+        }
+    }
+
+    /// Copies `bytes` in at `offset`; false, touching nothing, if they do not fit.
+    #[must_use]
+    #[inline]
+    pub fn write(&self, offset: usize, bytes: &[u8]) -> bool {
+        self.wire_mut(offset, bytes.len()).map(|mut wire| wire.write(bytes)).is_some()
+    }
+
+    /// Copies `into.len()` bytes out from `offset`; false if they are not all there.
+    #[must_use]
+    #[inline]
+    pub fn read(&self, offset: usize, into: &mut [u8]) -> bool {
+        self.wire_ref(offset, into.len()).map(|mut wire| wire.read(into)).is_some()
+    }
+
+    /// A place to write `len` bytes at `offset`.
+    #[inline]
+    pub fn wire_mut(&self, offset: usize, len: usize) -> Option<WireMut<'_>> {
+        self.writable_at(offset, len)
+            // SAFETY: `at` checked the range, and the block lives as long as the borrow of self.
+            .map(|at| unsafe { WireMut::from_raw(at, len) })
+    }
+
+    /// `len` bytes to read from `offset`.
+    #[inline]
+    pub fn wire_ref(&self, offset: usize, len: usize) -> Option<WireRef<'_>> {
+        self.at(offset, len)
+            // SAFETY: `at` checked the range, and the block lives as long as the borrow of self.
+            .map(|at| unsafe { WireRef::from_raw(at, len) })
+    }
+
+    /// The 8-byte word at `offset` as an atomic; `None` if out of range or unaligned.
+    #[inline]
+    pub fn atomic_u64(&self, offset: usize) -> Option<&AtomicU64> {
+        let at = self.writable_at(offset, 8).filter(|at| at.addr() % 8 == 0)?;
+        // SAFETY: in range and aligned; all other access is by atomics and opaque copies.
+        Some(unsafe { AtomicU64::from_ptr(at.cast()) })
+    }
+
+    /// The 4-byte word at `offset` as an atomic; `None` if out of range or unaligned.
+    #[inline]
+    pub fn atomic_u32(&self, offset: usize) -> Option<&AtomicU32> {
+        let at = self.writable_at(offset, 4).filter(|at| at.addr() % 4 == 0)?;
+        // SAFETY: in range and aligned; all other access is by atomics and opaque copies.
+        Some(unsafe { AtomicU32::from_ptr(at.cast()) })
+    }
+
+    #[inline]
+    fn writable_at(&self, offset: usize, len: usize) -> Option<*mut u8> {
+        if self.0.writable { self.at(offset, len) } else { None }
+    }
+
+    #[inline]
+    fn at(&self, offset: usize, len: usize) -> Option<*mut u8> {
+        if offset.checked_add(len)? > self.0.len {
+            return None;
+        }
+        // SAFETY: offset <= len of the block.
+        Some(unsafe { self.0.base.add(offset) })
+    }
+
+    /// Says in the shared memory itself that grant `slot` is valid under `nonce`; zero revokes it.
+    pub fn set_grant(&self, slot: usize, nonce: u64) -> bool {
+        match self.segment().and_then(|s| s.atomic_u64(slot.checked_mul(8)?)) {
+            Some(word) if slot < GRANTS_MAX => {
+                // SYNC grant: pairs with the Acquire in `grant`.
+                word.store(nonce, Ordering::Release);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The nonce under which grant `slot` is valid at the moment; zero if it is not.
+    #[inline]
+    pub fn grant(&self, slot: usize) -> u64 {
+        let mut word = [0; 8];
+        match self.segment() {
+            // SYNC grant: a read-only mapping has no atomics; the eight aligned bytes are copied in one piece.
+            Some(segment) if slot < GRANTS_MAX && segment.read(slot * 8, &mut word) => u64::from_ne_bytes(word),
+            _ => 0,
+        }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if let Kind::Heap(layout) = self.kind {
+            // SAFETY: allocated in `private` with this layout, and this is the last handle.
+            unsafe { std::alloc::dealloc(self.base, layout) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn atomics_need_alignment_and_range() {
+        let m = Memory::private(16);
+        assert!(m.atomic_u64(8).is_some());
+        assert!(m.atomic_u64(4).is_none());
+        assert!(m.atomic_u64(16).is_none());
+        assert!(m.atomic_u32(12).is_some());
+        assert!(m.atomic_u32(usize::MAX).is_none());
+    }
+
+    #[test]
+    fn a_revoked_grant_is_seen_by_the_neighbour() {
+        let mine = Memory::shared(100).unwrap();
+        let fd = mine.segment().unwrap().read_only_fd().unwrap();
+        let theirs = Memory::neighbour(Segment::open(fd, false).unwrap(), 100).unwrap();
+        assert!(mine.set_grant(3, 77));
+        assert_eq!(theirs.grant(3), 77);
+        assert!(!theirs.write(0, b"x"), "read-only memory is not written");
+        assert!(theirs.atomic_u64(0).is_none());
+        assert!(mine.set_grant(3, 0));
+        assert_eq!(theirs.grant(3), 0);
+        assert!(!mine.set_grant(GRANTS_MAX, 1));
+    }
+}

@@ -1,0 +1,430 @@
+//! The ring: one producer, one consumer, packets in 64-byte lines, the arrival flag in the packet's own line.
+//!
+//! A packet is a header word, a second word and a payload, in as many whole lines as it needs. The producer fills the
+//! lines, writes zero where the *next* packet's header will stand, and stores the header word last; the consumer
+//! polls the word where the next header will stand. A packet of up to 48 bytes therefore moves in a single
+//! cache-line transfer, and no stale payload is ever taken for a header. The consumer publishes how far it has come
+//! only now and then, in a line of its own.
+//!
+//! ```text
+//!  control page                 data: `lines` × 64 bytes, mapped twice in a row so that packets never wrap
+//!  ┌───────────────┐  ┌──────────┬────────────────────────┬──────────┬───────────────
+//!  │ freed (lines) │  │ w0 w1 …  │ w0 w1 payload payload  │ 0 = next │ older, free …
+//!  └───────────────┘  └──────────┴────────────────────────┴──────────┴───────────────
+//! ```
+//!
+//! What the consumer publishes is a *count* of lines it gives back, not its position: lines whose contents it has taken
+//! over elsewhere but not yet accounted for stay charged to the producer. Ring space is the credit.
+//!
+//! Nothing here trusts the other side. The consumer asks how long a packet is once, bounds it, and then copies; a
+//! producer that sees an impossible count treats the ring as full.
+
+use crate::sync::Ordering;
+
+/// Bytes of a cache line, and of the ring's unit.
+pub const LINE_BYTES: usize = 64;
+/// Bytes of a packet's two header words.
+pub const HEAD_BYTES: usize = 16;
+const WORDS_A_LINE: usize = LINE_BYTES / 8;
+
+/// The ring is full: the receiver has to take something first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no room: the receiver has to take something first")]
+pub struct Full;
+
+/// Lines that a packet with `payload` bytes takes.
+///
+/// ```
+/// use barewire_sys::ring::lines_for;
+/// assert_eq!([lines_for(0), lines_for(48), lines_for(49)], [1, 1, 2]);
+/// ```
+#[inline(always)]
+pub const fn lines_for(payload: usize) -> u64 {
+    (payload as u64 + HEAD_BYTES as u64).div_ceil(LINE_BYTES as u64)
+}
+
+/// Words of ring memory. Word 0 of line `l` is `data(l * 8)`.
+pub trait Words {
+    /// Loads a data word.
+    fn load(&self, word: usize, order: Ordering) -> u64;
+    /// Stores a data word.
+    fn store(&self, word: usize, value: u64, order: Ordering);
+    /// Loads the consumer's count of freed lines.
+    fn freed(&self, order: Ordering) -> u64;
+    /// Stores the consumer's count of freed lines.
+    fn set_freed(&self, value: u64, order: Ordering);
+}
+
+/// The producer's side: where the next packet goes, and how much room is left.
+#[derive(Debug)]
+pub struct Tail {
+    mask: u64,
+    lines: u64,
+    tail: u64,
+    freed: u64,
+}
+
+impl Tail {
+    /// The producer of an empty ring of `lines` lines, a power of two.
+    pub fn new(lines: u64) -> Tail {
+        assert!(lines.is_power_of_two() && lines >= 4, "ring sizes are powers of two");
+        Tail { mask: lines - 1, lines, tail: 0, freed: 0 }
+    }
+
+    /// The line at which a packet of `need` lines may be written, leaving at least `spare` lines free.
+    #[inline(always)]
+    pub fn reserve<W: Words>(&mut self, words: &W, need: u64, spare: u64) -> Result<usize, Full> {
+        // One line more than the packet: the zero for the next header.
+        if self.tail + need + 1 + spare > self.freed + self.lines {
+            self.refresh(words);
+            if self.tail + need + 1 + spare > self.freed + self.lines {
+                return Err(Full);
+            }
+        }
+        Ok((self.tail & self.mask) as usize)
+    }
+
+    /// Makes the packet of `need` lines at the reserved place visible. `w0` must not be zero.
+    #[inline(always)]
+    pub fn publish<W: Words>(&mut self, words: &W, need: u64, w0: u64) {
+        debug_assert_ne!(w0, 0);
+        let at = (self.tail & self.mask) as usize;
+        let next = ((self.tail + need) & self.mask) as usize;
+        // SYNC next header: ordered before the Release below, so a consumer that gets past this packet finds a zero.
+        words.store(next * WORDS_A_LINE, 0, Ordering::Relaxed);
+        // SYNC publish: pairs with the Acquire in `Head::peek`.
+        words.store(at * WORDS_A_LINE, w0, Ordering::Release);
+        self.tail += need;
+    }
+
+    /// Lines put in so far.
+    pub fn position(&self) -> u64 {
+        self.tail
+    }
+
+    /// Lines given back so far, as last seen.
+    pub fn freed(&self) -> u64 {
+        self.freed
+    }
+
+    /// Looks again how much the consumer has given back.
+    #[cold]
+    #[inline(never)]
+    pub fn refresh<W: Words>(&mut self, words: &W) {
+        // SYNC freed: pairs with the Release in `Head::give_back`; our next stores into those lines follow it.
+        let freed = words.freed(Ordering::Acquire);
+        // A count that runs backwards or ahead of us is a lie; keep the last honest one.
+        if freed >= self.freed && freed <= self.tail {
+            self.freed = freed;
+        }
+    }
+}
+
+/// The consumer's side: where the next packet will stand, and what it has given back.
+#[derive(Debug)]
+pub struct Head {
+    mask: u64,
+    quarter: u64,
+    at: u64,
+    /// Lines passed but not given back: their contents are held elsewhere.
+    held: u64,
+    published: u64,
+}
+
+impl Head {
+    /// The consumer of an empty ring of `lines` lines, a power of two.
+    pub fn new(lines: u64) -> Head {
+        assert!(lines.is_power_of_two() && lines >= 4, "ring sizes are powers of two");
+        Head { mask: lines - 1, quarter: lines / 4, at: 0, held: 0, published: 0 }
+    }
+
+    /// The next packet's header word, if it has arrived.
+    #[inline(always)]
+    pub fn peek<W: Words>(&self, words: &W) -> Option<u64> {
+        // SYNC take: pairs with the Release in `Tail::publish`.
+        match words.load(self.line() * WORDS_A_LINE, Ordering::Acquire) {
+            0 => None,
+            w0 => Some(w0),
+        }
+    }
+
+    /// The line at which the next packet stands or will stand.
+    #[inline(always)]
+    pub fn line(&self) -> usize {
+        (self.at & self.mask) as usize
+    }
+
+    /// Passes over a packet of `need` lines whose contents are done with.
+    #[inline(always)]
+    pub fn pass<W: Words>(&mut self, words: &W, need: u64) {
+        self.at += need;
+        if self.at - self.held - self.published >= self.quarter {
+            self.give_back(words);
+        }
+    }
+
+    /// Passes over a packet of `need` lines but keeps it charged to the producer until [`Head::release`].
+    pub fn hold(&mut self, need: u64) {
+        self.at += need;
+        self.held += need;
+    }
+
+    /// Ends the charge for `lines` held lines.
+    pub fn release(&mut self, lines: u64) {
+        self.held -= lines.min(self.held);
+    }
+
+    /// Tells the producer how much is free, if it has not been told.
+    #[inline]
+    pub fn give_back<W: Words>(&mut self, words: &W) {
+        let freed = self.at - self.held;
+        if freed > self.published {
+            self.published = freed;
+            // SYNC freed: pairs with the Acquire in `Tail::refresh`; our reads of those lines precede it.
+            words.set_freed(freed, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(not(loom))]
+pub use mapped::{Consumer, Packet, Producer, RingMemory};
+
+#[cfg(not(loom))]
+mod mapped {
+    use std::os::fd::{BorrowedFd, OwnedFd};
+
+    use super::*;
+    use crate::map::{MapError, Segment};
+    use crate::sync::AtomicU64;
+    use crate::wirebuf::{WireMut, WireRef};
+
+    /// Ring memory in a mirrored shared segment.
+    #[derive(Debug)]
+    pub struct RingMemory {
+        data: *mut u8,
+        freed: *mut u64,
+        lines: u64,
+        segment: Segment,
+    }
+
+    // SAFETY: both pointers point into `segment`, which is Send and lives as long as they do.
+    unsafe impl Send for RingMemory {}
+
+    impl RingMemory {
+        /// New, empty memory for a ring of `bytes`, a power of two of at least a page.
+        pub fn create(bytes: usize) -> Result<RingMemory, MapError> {
+            let page = rustix::param::page_size();
+            let bytes = Self::check(bytes)?;
+            Segment::create_mirrored("barewire-ring", page + bytes, page).map(|s| Self::over(s, page, bytes))
+        }
+
+        /// A peer's ring memory of `bytes`.
+        pub fn open(fd: OwnedFd, bytes: usize) -> Result<RingMemory, MapError> {
+            let page = rustix::param::page_size();
+            let bytes = Self::check(bytes)?;
+            Segment::open_mirrored(fd, page + bytes, page).map(|s| Self::over(s, page, bytes))
+        }
+
+        fn check(bytes: usize) -> Result<usize, MapError> {
+            let page = rustix::param::page_size();
+            if bytes.is_power_of_two() && (page..=1 << 30).contains(&bytes) {
+                Ok(bytes)
+            } else {
+                Err(MapError::Unfit { reason: "a ring is a power of two from one page to 1 GiB" })
+            }
+        }
+
+        fn over(segment: Segment, page: usize, bytes: usize) -> RingMemory {
+            let base = segment.base().as_ptr();
+            // SAFETY: the segment is page + bytes long, so both stay inside.
+            let data = unsafe { base.add(page) };
+            RingMemory { data, freed: base.cast(), lines: (bytes / LINE_BYTES) as u64, segment }
+        }
+
+        /// The memfd, to be passed to the consumer.
+        pub fn fd(&self) -> BorrowedFd<'_> {
+            self.segment.fd()
+        }
+
+        /// Bytes of ring data.
+        pub fn bytes(&self) -> usize {
+            self.lines as usize * LINE_BYTES
+        }
+
+        #[inline(always)]
+        fn word(&self, word: usize) -> &AtomicU64 {
+            debug_assert!(word < self.lines as usize * WORDS_A_LINE);
+            // SAFETY: callers mask line numbers with lines - 1; the word is aligned and mapped while self lives.
+            unsafe { AtomicU64::from_ptr(self.data.cast::<u64>().add(word)) }
+        }
+    }
+
+    impl Words for RingMemory {
+        #[inline(always)]
+        fn load(&self, word: usize, order: Ordering) -> u64 {
+            self.word(word).load(order)
+        }
+        #[inline(always)]
+        fn store(&self, word: usize, value: u64, order: Ordering) {
+            self.word(word).store(value, order);
+        }
+        #[inline(always)]
+        fn freed(&self, order: Ordering) -> u64 {
+            // SAFETY: the first word of the control page, aligned and mapped while self lives.
+            unsafe { AtomicU64::from_ptr(self.freed) }.load(order)
+        }
+        #[inline(always)]
+        fn set_freed(&self, value: u64, order: Ordering) {
+            // SAFETY: the first word of the control page, aligned and mapped while self lives.
+            unsafe { AtomicU64::from_ptr(self.freed) }.store(value, order);
+        }
+    }
+
+    /// The producer of a ring in shared memory.
+    #[derive(Debug)]
+    pub struct Producer {
+        tail: Tail,
+        memory: RingMemory,
+    }
+
+    impl Producer {
+        /// The producer over new memory.
+        pub fn new(memory: RingMemory) -> Producer {
+            Producer { tail: Tail::new(memory.lines), memory }
+        }
+
+        /// Puts in one packet, or says that there is no room. `w0` must not be zero; `fill` writes `len` payload bytes.
+        /// At least `spare` lines stay free.
+        ///
+        /// ```
+        /// use barewire_sys::ring::{Consumer, Producer, RingMemory};
+        /// let memory = RingMemory::create(4096).unwrap();
+        /// let theirs = RingMemory::open(memory.fd().try_clone_to_owned().unwrap(), 4096).unwrap();
+        /// let (mut tx, mut rx) = (Producer::new(memory), Consumer::new(theirs));
+        /// tx.push(7, 8, 5, 0, |wire| { wire.write(b"hello"); }).unwrap();
+        /// let packet = rx.peek().unwrap();
+        /// assert_eq!((packet.w0, packet.w1), (7, 8));
+        /// assert_eq!(rx.payload(5).unwrap().to_vec(), b"hello");
+        /// rx.pass(5);
+        /// assert!(rx.peek().is_none());
+        /// ```
+        #[inline(always)]
+        pub fn push(
+            &mut self,
+            w0: u64,
+            w1: u64,
+            len: usize,
+            spare: u64,
+            fill: impl FnOnce(&mut WireMut<'_>),
+        ) -> Result<(), Full> {
+            let need = lines_for(len);
+            let line = self.tail.reserve(&self.memory, need, spare)?;
+            // SAFETY: `reserve` granted `need` lines from `line`; the mirror keeps them contiguous, and need + 1 <=
+            // lines, so they lie inside the mapping. Nobody else writes them before `publish`.
+            unsafe {
+                let at = self.memory.data.add(line * LINE_BYTES);
+                at.add(8).cast::<u64>().write_volatile(w1);
+                fill(&mut WireMut::from_raw(at.add(HEAD_BYTES), len));
+            }
+            self.tail.publish(&self.memory, need, w0);
+            Ok(())
+        }
+
+        /// Whether a packet of `len` payload bytes would fit now, leaving `spare` lines.
+        #[inline]
+        pub fn fits(&mut self, len: usize, spare: u64) -> bool {
+            self.tail.reserve(&self.memory, lines_for(len), spare).is_ok()
+        }
+
+        /// Lines put in so far; a packet put in next starts there.
+        #[inline(always)]
+        pub fn position(&self) -> u64 {
+            self.tail.position()
+        }
+
+        /// Lines that the consumer has given back, looked up now.
+        #[inline]
+        pub fn freed(&mut self) -> u64 {
+            self.tail.refresh(&self.memory);
+            self.tail.freed()
+        }
+
+        /// Lines of the ring.
+        pub fn lines(&self) -> u64 {
+            self.memory.lines
+        }
+
+        /// The memory, to pass its memfd on.
+        pub fn memory(&self) -> &RingMemory {
+            &self.memory
+        }
+    }
+
+    /// A packet that has arrived: its two header words.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Packet {
+        /// First header word, never zero.
+        pub w0: u64,
+        /// Second header word.
+        pub w1: u64,
+    }
+
+    /// The consumer of a ring in shared memory.
+    #[derive(Debug)]
+    pub struct Consumer {
+        head: Head,
+        memory: RingMemory,
+    }
+
+    impl Consumer {
+        /// The consumer over a peer's memory.
+        pub fn new(memory: RingMemory) -> Consumer {
+            Consumer { head: Head::new(memory.lines), memory }
+        }
+
+        /// The next packet's header words, if it has arrived.
+        #[inline(always)]
+        pub fn peek(&self) -> Option<Packet> {
+            let w0 = self.head.peek(&self.memory)?;
+            let w1 = self.memory.load(self.head.line() * WORDS_A_LINE + 1, Ordering::Relaxed);
+            Some(Packet { w0, w1 })
+        }
+
+        /// The payload of the packet at the head, if `len` is a length that the ring could hold.
+        #[inline(always)]
+        pub fn payload(&self, len: usize) -> Option<WireRef<'_>> {
+            if len > self.memory.bytes() - HEAD_BYTES {
+                return None;
+            }
+            // SAFETY: line < lines, and len + 16 <= lines * 64, so the range ends inside the second mapping.
+            Some(unsafe {
+                WireRef::from_raw(self.memory.data.add(self.head.line() * LINE_BYTES + HEAD_BYTES), len)
+            })
+        }
+
+        /// Passes over the packet with `len` payload bytes; its lines are free.
+        #[inline(always)]
+        pub fn pass(&mut self, len: usize) {
+            self.head.pass(&self.memory, lines_for(len));
+        }
+
+        /// Passes over the packet but keeps its lines charged until [`Consumer::release`]; says how many.
+        pub fn hold(&mut self, len: usize) -> u64 {
+            let lines = lines_for(len);
+            self.head.hold(lines);
+            lines
+        }
+
+        /// Ends the charge for held lines and tells the producer.
+        pub fn release(&mut self, lines: u64) {
+            self.head.release(lines);
+            self.head.give_back(&self.memory);
+        }
+
+        /// Tells the producer about everything that is free.
+        #[inline]
+        pub fn give_back(&mut self) {
+            self.head.give_back(&self.memory);
+        }
+    }
+}

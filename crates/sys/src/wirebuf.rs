@@ -1,0 +1,207 @@
+//! Cursors over wire memory: bytes that another process, or the kernel, may be reading or writing.
+//!
+//! They copy and never lend: a `&[u8]` into memory that a peer can change would let the peer change a value
+//! between its check and its use.
+
+use std::marker::PhantomData;
+
+use crate::copy;
+
+/// A place of fixed length to write a packet into, in order.
+#[derive(Debug)]
+pub struct WireMut<'a> {
+    at: *mut u8,
+    left: usize,
+    life: PhantomData<&'a mut [u8]>,
+}
+
+impl<'a> WireMut<'a> {
+    /// A cursor over `len` bytes at `at`.
+    ///
+    /// # Safety
+    /// The bytes must stay mapped and writable for `'a`, and no Rust reference to them may exist meanwhile.
+    #[inline(always)]
+    pub unsafe fn from_raw(at: *mut u8, len: usize) -> WireMut<'a> {
+        WireMut { at, left: len, life: PhantomData }
+    }
+
+    /// A cursor over private memory.
+    ///
+    /// ```
+    /// let mut bytes = [0; 4];
+    /// let mut wire = barewire_sys::wirebuf::WireMut::new(&mut bytes);
+    /// wire.write(b"ab");
+    /// wire.write(b"cde");
+    /// assert_eq!(&bytes, b"abcd");
+    /// ```
+    #[inline(always)]
+    pub fn new(bytes: &'a mut [u8]) -> WireMut<'a> {
+        // SAFETY: an exclusive borrow for 'a is exactly what is asked for.
+        unsafe { WireMut::from_raw(bytes.as_mut_ptr(), bytes.len()) }
+    }
+
+    /// Bytes that still fit.
+    #[inline(always)]
+    pub fn remaining(&self) -> usize {
+        self.left
+    }
+
+    /// Copies as much of `bytes` as fits and says how much that was.
+    #[inline(always)]
+    pub fn write(&mut self, bytes: &[u8]) -> usize {
+        let n = bytes.len().min(self.left);
+        // SAFETY: `n` bytes are left behind `at` by the constructor's contract, `bytes` has at least `n`, and a
+        // private borrow cannot overlap wire memory.
+        unsafe { copy::copy(self.at, bytes.as_ptr(), n) };
+        self.skip(n);
+        n
+    }
+
+    /// Writes one little-endian word if it fits.
+    #[inline(always)]
+    pub fn write_u64(&mut self, word: u64) {
+        if self.left >= 8 {
+            // SAFETY: eight bytes are left behind `at`; the write is unaligned-safe.
+            unsafe { self.at.cast::<u64>().write_unaligned(word.to_le()) };
+            self.skip(8);
+        }
+    }
+
+    /// Copies all of `from` that fits straight from wire memory to wire memory.
+    #[inline]
+    pub fn write_from(&mut self, from: &mut WireRef<'_>) -> usize {
+        let n = from.left.min(self.left);
+        // SAFETY: both cursors have `n` bytes left; source and destination are distinct mappings or disjoint
+        // ranges, as a writable cursor is exclusive within this process.
+        unsafe { copy::copy(self.at, from.at, n) };
+        self.skip(n);
+        from.skip(n);
+        n
+    }
+
+    #[inline(always)]
+    fn skip(&mut self, n: usize) {
+        debug_assert!(n <= self.left);
+        // SAFETY: callers pass n <= left, so the cursor stays within or one past its range.
+        self.at = unsafe { self.at.add(n) };
+        self.left -= n;
+    }
+}
+
+/// Bytes of a packet to read, in order.
+#[derive(Debug)]
+pub struct WireRef<'a> {
+    at: *const u8,
+    left: usize,
+    life: PhantomData<&'a [u8]>,
+}
+
+impl<'a> WireRef<'a> {
+    /// A cursor over `len` bytes at `at`.
+    ///
+    /// # Safety
+    /// The bytes must stay mapped and readable for `'a`.
+    #[inline(always)]
+    pub unsafe fn from_raw(at: *const u8, len: usize) -> WireRef<'a> {
+        WireRef { at, left: len, life: PhantomData }
+    }
+
+    /// A cursor over private memory.
+    ///
+    /// ```
+    /// let mut wire = barewire_sys::wirebuf::WireRef::new(b"abcd");
+    /// let mut two = [0; 2];
+    /// assert_eq!(wire.read(&mut two), 2);
+    /// assert_eq!((&two, wire.remaining()), (b"ab", 2));
+    /// ```
+    #[inline(always)]
+    pub fn new(bytes: &'a [u8]) -> WireRef<'a> {
+        // SAFETY: a shared borrow for 'a is readable for 'a.
+        unsafe { WireRef::from_raw(bytes.as_ptr(), bytes.len()) }
+    }
+
+    /// Bytes not read yet.
+    #[inline(always)]
+    pub fn remaining(&self) -> usize {
+        self.left
+    }
+
+    /// Copies out as much as there is, at most `into.len()`, and says how much that was.
+    #[inline(always)]
+    pub fn read(&mut self, into: &mut [u8]) -> usize {
+        let n = into.len().min(self.left);
+        // SAFETY: `n` bytes are readable at `at`, `into` has room for `n`, and an exclusive borrow of private
+        // memory cannot overlap wire memory.
+        unsafe { copy::copy(into.as_mut_ptr(), self.at, n) };
+        self.skip(n);
+        n
+    }
+
+    /// Reads one little-endian word, if eight bytes are left.
+    #[inline(always)]
+    pub fn read_u64(&mut self) -> Option<u64> {
+        if self.left < 8 {
+            return None;
+        }
+        // SAFETY: eight bytes are left behind `at`.
+        let word = unsafe { load_word(self.at) };
+        self.skip(8);
+        Some(u64::from_le(word))
+    }
+
+    /// Passes over up to `n` bytes and says how many that was.
+    #[inline(always)]
+    pub fn discard(&mut self, n: usize) -> usize {
+        let n = n.min(self.left);
+        self.skip(n);
+        n
+    }
+
+    /// Everything left, as private memory.
+    pub fn to_vec(&mut self) -> Vec<u8> {
+        let mut bytes = vec![0; self.left];
+        self.read(&mut bytes);
+        bytes
+    }
+
+    /// A second cursor at the same place.
+    #[inline(always)]
+    pub fn reborrow(&self) -> WireRef<'_> {
+        WireRef { at: self.at, left: self.left, life: PhantomData }
+    }
+
+    #[inline(always)]
+    fn skip(&mut self, n: usize) {
+        debug_assert!(n <= self.left);
+        // SAFETY: callers pass n <= left, so the cursor stays within or one past its range.
+        self.at = unsafe { self.at.add(n) };
+        self.left -= n;
+    }
+}
+
+/// Loads eight bytes exactly once: a compiler that loaded twice could see two values.
+///
+/// # Safety
+/// Eight bytes must be readable at `at`.
+#[inline(always)]
+unsafe fn load_word(at: *const u8) -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let word: u64;
+        // SAFETY: reads eight bytes the caller vouches for; x86 allows any alignment.
+        unsafe {
+            std::arch::asm!("mov {0}, qword ptr [{1}]", out(reg) word, in(reg) at,
+                options(nostack, readonly, preserves_flags));
+        }
+        word
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let mut bytes = [0u8; 8];
+        for (i, byte) in bytes.iter_mut().enumerate() {
+            // SAFETY: i < 8, and the caller vouches for eight bytes.
+            *byte = unsafe { at.add(i).read_volatile() };
+        }
+        u64::from_ne_bytes(bytes)
+    }
+}
