@@ -1,1 +1,3 @@
 //! All of Barewire that the compiler cannot check: mappings, rings, doorbells, processors, user buffers.
+
+pub mod copy;
