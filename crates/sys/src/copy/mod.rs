@@ -1,0 +1,203 @@
+//! Copying in and out of memory that a peer may be writing: our own routine, fast at every size and alignment.
+//!
+//! Two things rule out the library's `memcpy` here. It reads through the language's memory model, where a byte that
+//! another process changes meanwhile is a data race and so undefined; and from about 2 KiB up it switches to
+//! `rep movsb`, which on several processors falls to a tenth of its speed when source and destination are a few
+//! bytes apart within their pages, as user buffers from `malloc` usually are.
+//!
+//! So every access below is an instruction inside `asm!` on raw pointers (on other architectures a volatile
+//! access). The compiler sees an opaque operation on memory: it may not assume that two reads agree, nor
+//! invent, split or repeat one. If a peer writes the source during the copy, the destination holds some mix
+//! of old and new bytes, which whoever checks the bytes has to expect, and nothing worse happens.
+//!
+//! - [`copy`] for everything;
+//! - [`copy_small`] where the length is known to be at most [`SMALL_MAX`]: inlined, no call, no dispatch;
+//! - [`copy_stream`] for big copies whose destination nobody reads soon: past the caches.
+//!
+//! Ordering: the copies order nothing by themselves. Publish with a Release store after copying in, and
+//! take with an Acquire load before copying out. `copy_stream` ends with the fence that makes its stores obey this.
+
+mod portable;
+#[cfg(test)]
+mod tests;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod x86;
+
+#[cfg(any(miri, not(target_arch = "x86_64")))]
+use portable::as_arch as arch;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use x86 as arch;
+
+/// The most bytes [`copy_small`] takes: one cache line.
+pub const SMALL_MAX: usize = 64;
+
+/// Copies `len` bytes from `src` to `dst`, of which either may be memory that another process writes meanwhile.
+///
+/// Meant for data that is, or soon will be, in a cache; see [`copy_stream`] for the rest.
+///
+/// # Safety
+///
+/// `src` is valid for reads of `len` bytes, `dst` for writes of `len` bytes, and the two ranges do not overlap. No
+/// alignment is asked for. No Rust reference covers bytes of the range that a peer may write, and none
+/// but the caller's own covers `dst`.
+///
+/// ```
+/// let from = *b"a message of some length";
+/// let mut to = [0u8; 24];
+/// // SAFETY: two distinct arrays of 24 bytes.
+/// unsafe { barewire_sys::copy::copy(to.as_mut_ptr(), from.as_ptr(), 24) };
+/// assert_eq!(to, from);
+/// ```
+#[inline]
+pub unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
+    if len <= SMALL_MAX {
+        // SAFETY: the caller's promise, and the length was just checked.
+        unsafe { arch::copy_small(dst, src, len) }
+    } else {
+        // SAFETY: the caller's promise, the length was just checked, and `best` names only what this processor has.
+        unsafe { arch::copy_over_small(Kernel::best(), dst, src, len) }
+    }
+}
+
+/// Copies at most [`SMALL_MAX`] bytes in place: a few branches, two to four loads and as many stores, no call.
+///
+/// With a constant `len` the branches vanish too. All loads come before all stores.
+///
+/// # Safety
+///
+/// As for [`copy`], and `len <= SMALL_MAX`.
+///
+/// ```
+/// let from = 0x0123_4567_89ab_cdef_u64.to_le_bytes();
+/// let mut to = [0u8; 8];
+/// // SAFETY: two distinct arrays of 8 bytes.
+/// unsafe { barewire_sys::copy::copy_small(to.as_mut_ptr(), from.as_ptr(), 8) };
+/// assert_eq!(to, from);
+/// ```
+#[inline(always)]
+pub unsafe fn copy_small(dst: *mut u8, src: *const u8, len: usize) {
+    debug_assert!(len <= SMALL_MAX);
+    // SAFETY: the caller's promise.
+    unsafe { arch::copy_small(dst, src, len) }
+}
+
+/// Copies with stores that go past the caches, then fences so that a later Release store publishes them.
+///
+/// # Safety
+///
+/// As for [`copy`].
+///
+/// ```
+/// let from = vec![7u8; 100_000];
+/// let mut to = vec![0u8; 100_000];
+/// // SAFETY: two distinct allocations of 100 000 bytes.
+/// unsafe { barewire_sys::copy::copy_stream(to.as_mut_ptr(), from.as_ptr(), from.len()) };
+/// assert_eq!(to, from);
+/// ```
+pub unsafe fn copy_stream(dst: *mut u8, src: *const u8, len: usize) {
+    // SAFETY: the caller's promise; `best` names only what this processor has.
+    unsafe { copy_stream_with(Kernel::best(), dst, src, len) }
+}
+
+/// Which instructions the copies use.
+///
+/// ```
+/// use barewire_sys::copy::Kernel;
+/// assert!(Kernel::available().any(|kernel| kernel == Kernel::best()));
+/// println!("copies use {}", Kernel::best().name());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kernel {
+    /// Volatile word accesses: on every processor, and the best only where there is no routine of its own.
+    Portable,
+    /// 16-byte registers, on every x86-64.
+    Sse2,
+    /// 32-byte registers.
+    Avx2,
+    /// 32-byte registers of the AVX-512 file
+    Evex,
+    /// 64-byte registers, on processors with AVX-512.
+    Avx512,
+}
+
+impl Kernel {
+    const ALL: [Self; 5] = [Self::Portable, Self::Sse2, Self::Avx2, Self::Evex, Self::Avx512];
+
+    /// What [`copy`] and [`copy_stream`] use on this processor: asked once, then a load and a bit test.
+    #[inline]
+    pub fn best() -> Self {
+        arch::best()
+    }
+
+    /// All that this processor has.
+    pub fn available() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|&kernel| arch::has(kernel))
+    }
+
+    /// A word for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Portable => "portable",
+            Self::Sse2 => "sse2",
+            Self::Avx2 => "avx2",
+            Self::Evex => "evex",
+            Self::Avx512 => "avx512",
+        }
+    }
+}
+
+/// [`copy`] with a given kernel, for comparing them.
+///
+/// # Safety
+///
+/// As for [`copy`], and `kernel` is one of [`Kernel::available`].
+///
+/// ```
+/// use barewire_sys::copy::{Kernel, copy_with};
+/// let from = [5u8; 300];
+/// for kernel in Kernel::available() {
+///     let mut to = [0u8; 300];
+///     // SAFETY: two distinct arrays of 300 bytes; the kernel is available.
+///     unsafe { copy_with(kernel, to.as_mut_ptr(), from.as_ptr(), 300) };
+///     assert_eq!(to, from);
+/// }
+/// ```
+pub unsafe fn copy_with(kernel: Kernel, dst: *mut u8, src: *const u8, len: usize) {
+    if len <= SMALL_MAX {
+        // SAFETY: the caller's promise, and the length was just checked.
+        unsafe { arch::copy_small(dst, src, len) }
+    } else {
+        // SAFETY: the caller's promise, and the length was just checked.
+        unsafe { arch::copy_over_small(kernel, dst, src, len) }
+    }
+}
+
+/// [`copy_stream`] with a given kernel, for comparing them.
+///
+/// # Safety
+///
+/// As for [`copy_with`].
+///
+/// ```
+/// use barewire_sys::copy::{Kernel, copy_stream_with};
+/// let from = [5u8; 3000];
+/// for kernel in Kernel::available() {
+///     let mut to = [0u8; 3000];
+///     // SAFETY: two distinct arrays of 3000 bytes; the kernel is available.
+///     unsafe { copy_stream_with(kernel, to.as_mut_ptr(), from.as_ptr(), 3000) };
+///     assert_eq!(to, from);
+/// }
+/// ```
+pub unsafe fn copy_stream_with(kernel: Kernel, dst: *mut u8, src: *const u8, len: usize) {
+    if len < STREAM_FLOOR {
+        // SAFETY: the caller's promise.
+        unsafe { copy_with(kernel, dst, src, len) }
+    } else {
+        // SAFETY: the caller's promise, and the length was just checked.
+        unsafe { arch::stream(kernel, dst, src, len) }
+    }
+}
+
+/// Below this a streaming copy is an ordinary one: the ends would be most of it.
+const STREAM_FLOOR: usize = 1024;
