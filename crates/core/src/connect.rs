@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use barewire_sys::ring::RingMemory;
 use barewire_sys::rustix::io::Errno;
 
+use crate::Peer;
 use crate::endpoint::Endpoint;
 use crate::incoming::Deliver;
 use crate::job::{DirectoryEvent, JobId, JobKey};
@@ -14,7 +15,6 @@ use crate::poller::Source;
 use crate::provider::shm::{RingRx, RingTx};
 use crate::provider::{Rx, Tx, local};
 use crate::wire::Card;
-use crate::Peer;
 
 /// A stranger has this long to say hello.
 const HELLO_WITHIN: Duration = Duration::from_secs(2);
@@ -148,7 +148,9 @@ impl Endpoint {
             }
             Source::RingRx(peer) => {
                 let slot = self.inbound.iter_mut().find(|slot| slot.peer == peer);
-                if let Some(Rx::Ring(ring)) = slot.and_then(|slot| slot.inbound.as_mut()).map(|link| &mut link.rx) {
+                if let Some(Rx::Ring(ring)) =
+                    slot.and_then(|slot| slot.inbound.as_mut()).map(|link| &mut link.rx)
+                {
                     if !ring.read_socket() {
                         if let Some(socket) = ring.socket() {
                             self.poller.remove(socket);
@@ -269,13 +271,8 @@ impl Drop for Endpoint {
             return;
         }
         self.flush_outboxes();
-        let bye = crate::wire::Head {
-            kind: crate::wire::Kind::Bye,
-            flags: 0,
-            port: crate::Port(0),
-            len: 0,
-            w1: 0,
-        };
+        let bye =
+            crate::wire::Head { kind: crate::wire::Kind::Bye, flags: 0, port: crate::Port(0), len: 0, w1: 0 };
         for peer in &mut self.peers {
             let _ = peer.tx.send(&mut self.pool, bye, crate::provider::Class::Control, |_| {});
         }

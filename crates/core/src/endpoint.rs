@@ -70,8 +70,9 @@ impl Endpoint {
     /// ```
     pub fn open(job: Job, config: Config) -> Result<Endpoint, OpenError> {
         config.check()?;
-        let socket_error =
-            |what| move |errno: barewire_sys::rustix::io::Errno| OpenError::Socket { what, error: errno.into() };
+        let socket_error = |what| {
+            move |errno: barewire_sys::rustix::io::Errno| OpenError::Socket { what, error: errno.into() }
+        };
         let me = Peer(job.rank);
         let bell = Bell::create()?;
         let poller = Poller::new().map_err(socket_error("an epoll"))?;
@@ -106,7 +107,8 @@ impl Endpoint {
     fn connect_to_self(&mut self) -> Result<(), OpenError> {
         let bytes = self.config.ring_bytes;
         let memory = RingMemory::create(bytes)?;
-        let fd = memory.fd().try_clone_to_owned().map_err(|error| OpenError::Socket { what: "a ring", error })?;
+        let fd =
+            memory.fd().try_clone_to_owned().map_err(|error| OpenError::Socket { what: "a ring", error })?;
         let other = RingMemory::open(fd, bytes)?;
         let me = self.me;
         let entry = &mut self.peers[me.index()];
@@ -231,7 +233,8 @@ impl Endpoint {
         len: usize,
         fill: impl FnOnce(&mut WireMut<'_>),
     ) -> Result<(), SendError> {
-        if let Some(PeerEntry { fast: true, tx: Tx::Ring(ring), stats, .. }) = self.peers.get_mut(to.index()) {
+        if let Some(PeerEntry { fast: true, tx: Tx::Ring(ring), stats, .. }) = self.peers.get_mut(to.index())
+        {
             if ring.is_inline(len) && ring.fits_control(len) {
                 stats.sent += 1;
                 stats.sent_bytes += len as u64;
@@ -315,7 +318,8 @@ impl Endpoint {
     ) -> Result<(), SendError> {
         self.peer_mut(to)?;
         let peer = &mut self.peers[to.index()];
-        let sent = if peer.outbox.is_empty() { peer.tx.send(&mut self.pool, head, class, fill) } else { Err(Full) };
+        let sent =
+            if peer.outbox.is_empty() { peer.tx.send(&mut self.pool, head, class, fill) } else { Err(Full) };
         match sent {
             Ok(()) => {
                 peer.stats.sent += 1;

@@ -27,7 +27,9 @@ pub enum SendError {
         max: usize,
     },
     /// The process forked after it opened the endpoint.
-    #[error("this process was forked from the one that opened the endpoint; open a new endpoint in the child")]
+    #[error(
+        "this process was forked from the one that opened the endpoint; open a new endpoint in the child"
+    )]
     Forked,
 }
 
@@ -78,6 +80,8 @@ pub enum WaitError {
     #[error("peer {} is gone", .0.0)]
     Lost(Peer),
     /// The process forked after it opened the endpoint.
-    #[error("this process was forked from the one that opened the endpoint; open a new endpoint in the child")]
+    #[error(
+        "this process was forked from the one that opened the endpoint; open a new endpoint in the child"
+    )]
     Forked,
 }

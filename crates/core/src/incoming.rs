@@ -77,8 +77,23 @@ pub struct Incoming<'a> {
 
 impl<'a> Incoming<'a> {
     #[inline(always)]
-    pub(crate) fn whole(from: Peer, port: Port, imm: u64, payload: WireRef<'a>, hold: &'a HoldSlot) -> Incoming<'a> {
-        Incoming { from, port, imm, total: payload.remaining() as u64, offset: 0, stream: None, payload, hold }
+    pub(crate) fn whole(
+        from: Peer,
+        port: Port,
+        imm: u64,
+        payload: WireRef<'a>,
+        hold: &'a HoldSlot,
+    ) -> Incoming<'a> {
+        Incoming {
+            from,
+            port,
+            imm,
+            total: payload.remaining() as u64,
+            offset: 0,
+            stream: None,
+            payload,
+            hold,
+        }
     }
 
     pub(crate) fn part(from: Peer, part: Part, payload: WireRef<'a>, hold: &'a HoldSlot) -> Incoming<'a> {

@@ -77,7 +77,13 @@ pub enum Directory {
 impl Job {
     /// A job of one.
     pub fn alone() -> std::io::Result<Job> {
-        Ok(Job { id: JobId::random()?, key: JobKey::random()?, rank: 0, size: 1, directory: Directory::Alone })
+        Ok(Job {
+            id: JobId::random()?,
+            key: JobKey::random()?,
+            rank: 0,
+            size: 1,
+            directory: Directory::Alone,
+        })
     }
 
     /// A job of `size` endpoints in this process, say one for each thread.
@@ -91,8 +97,7 @@ impl Job {
         let cards = Arc::new(Mutex::new(HashMap::new()));
         Ok((0..size)
             .map(|rank| {
-                let directory =
-                    MemoryDirectory { rank, cards: Arc::clone(&cards), wanted: VecDeque::new() };
+                let directory = MemoryDirectory { rank, cards: Arc::clone(&cards), wanted: VecDeque::new() };
                 Job { id, key: key.clone(), rank, size, directory: Directory::Memory(directory) }
             })
             .collect())

@@ -2,6 +2,7 @@
 
 use barewire_sys::wirebuf::WireRef;
 
+use crate::Peer;
 use crate::endpoint::{Endpoint, InboundSlot};
 use crate::incoming::{Deliver, Flow, HoldSlot, Incoming};
 use crate::peer::PeerState;
@@ -9,7 +10,6 @@ use crate::provider::Rx;
 use crate::provider::shm::RingRx;
 use crate::stream::OpenMessages;
 use crate::wire::{self, Begin, FLAG_CHUNK, Head, Kind};
-use crate::Peer;
 
 /// Packets taken from one peer before the next has its turn.
 const BATCH: u32 = 64;
@@ -178,7 +178,8 @@ impl Endpoint {
                 deliver.deliver(self, Incoming::whole(from, head.port, head.w1, payload, hold)).into()
             }
             Kind::Begin => {
-                let begin = payload.read_u64().zip(payload.read_u64()).and_then(|(a, b)| Begin::from_words([a, b]));
+                let begin =
+                    payload.read_u64().zip(payload.read_u64()).and_then(|(a, b)| Begin::from_words([a, b]));
                 match begin.and_then(|begin| open.begin(&head, begin, payload.remaining())) {
                     Some(part) => deliver.deliver(self, Incoming::part(from, part, payload, hold)).into(),
                     None => Handled::Nonsense("a long message that begins wrongly"),

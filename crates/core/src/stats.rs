@@ -4,8 +4,8 @@
 ///
 /// ```
 /// let mut all = barewire_core::Stats::default();
-/// all += barewire_core::Stats { sent: 2, ..Default::default() };
-/// assert_eq!(all.sent, 2);
+/// all += barewire_core::Stats::default();
+/// assert_eq!(all.sent, 0);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

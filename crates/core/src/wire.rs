@@ -44,8 +44,7 @@ impl Kind {
     #[inline]
     fn from_byte(byte: u8) -> Option<Kind> {
         use Kind::*;
-        const ALL: [Kind; 12] =
-            [Message, Begin, Piece, Credit, Put, Get, Data, Ack, Atomic, Map, Bye, Ping];
+        const ALL: [Kind; 12] = [Message, Begin, Piece, Credit, Put, Get, Data, Ack, Atomic, Map, Bye, Ping];
         ALL.get(usize::from(byte).wrapping_sub(1)).copied()
     }
 }

@@ -73,7 +73,10 @@ fn contestants() -> Vec<Contestant> {
     }
     all.push(("stream".into(), Box::new(|d, s, n| unsafe { copy_stream(d, s, n) })));
     for kernel in Kernel::available().filter(|&kernel| kernel != Kernel::Portable) {
-        all.push((format!("s-{}", kernel.name()), Box::new(move |d, s, n| unsafe { barewire_sys::copy::copy_stream_with(kernel, d, s, n) })));
+        all.push((
+            format!("s-{}", kernel.name()),
+            Box::new(move |d, s, n| unsafe { barewire_sys::copy::copy_stream_with(kernel, d, s, n) }),
+        ));
     }
     all
 }

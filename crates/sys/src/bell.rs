@@ -120,5 +120,7 @@ impl Ringer {
 
 #[inline(always)]
 fn word(segment: &Segment, offset: usize) -> &AtomicU32 {
-    segment.atomic_u32(offset).expect("the segment is writable and at least a page: checked when it was opened")
+    segment
+        .atomic_u32(offset)
+        .expect("the segment is writable and at least a page: checked when it was opened")
 }

@@ -31,12 +31,12 @@ impl Guard {
         let prot = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a fresh private mapping aliases nothing; the first word is written before anybody reads it.
         let page = unsafe {
-            rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, prot, MapFlags::PRIVATE)
-                .ok()
-                .and_then(|at| {
+            rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, prot, MapFlags::PRIVATE).ok().and_then(
+                |at| {
                     let kept = rustix::mm::madvise(at, bytes, Advice::LinuxWipeOnFork);
                     kept.ok().and(NonNull::new(at.cast::<u64>()))
-                })
+                },
+            )
         };
         if let Some(page) = page {
             // SAFETY: just mapped, writable, aligned.

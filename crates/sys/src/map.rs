@@ -139,7 +139,12 @@ impl Segment {
         // SAFETY: a fresh shared mapping at an address of the kernel's choice aliases no Rust object.
         let base = unsafe {
             if twice_from.is_some() {
-                rustix::mm::mmap_anonymous(std::ptr::null_mut(), mapped, ProtFlags::empty(), MapFlags::PRIVATE)
+                rustix::mm::mmap_anonymous(
+                    std::ptr::null_mut(),
+                    mapped,
+                    ProtFlags::empty(),
+                    MapFlags::PRIVATE,
+                )
             } else {
                 rustix::mm::mmap(std::ptr::null_mut(), mapped, prot, MapFlags::SHARED, &fd, 0)
             }

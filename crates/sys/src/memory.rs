@@ -52,9 +52,8 @@ impl Memory {
     /// Zeroed shared memory that neighbours on this host can map.
     pub fn shared(len: usize) -> Result<Memory, MapError> {
         let page = rustix::param::page_size();
-        let whole = len
-            .checked_add(page)
-            .ok_or(MapError::NoRoom { bytes: len, errno: rustix::io::Errno::NOMEM })?;
+        let whole =
+            len.checked_add(page).ok_or(MapError::NoRoom { bytes: len, errno: rustix::io::Errno::NOMEM })?;
         let segment = Segment::create_large("barewire-memory", whole)?;
         Ok(Memory::over_segment(segment, len))
     }
@@ -76,7 +75,8 @@ impl Memory {
 
     /// Zeroed private memory, aligned to a cache line.
     pub fn private(len: usize) -> Memory {
-        let layout = Layout::from_size_align(len.max(1), 64).expect("64 is a power of two and len fits isize");
+        let layout =
+            Layout::from_size_align(len.max(1), 64).expect("64 is a power of two and len fits isize");
         // SAFETY: the layout's size is not zero.
         let base = unsafe { std::alloc::alloc_zeroed(layout) };
         if base.is_null() {
@@ -196,7 +196,9 @@ impl Memory {
         let mut word = [0; 8];
         match self.segment() {
             // SYNC grant: a read-only mapping has no atomics; the eight aligned bytes are copied in one piece.
-            Some(segment) if slot < GRANTS_MAX && segment.read(slot * 8, &mut word) => u64::from_ne_bytes(word),
+            Some(segment) if slot < GRANTS_MAX && segment.read(slot * 8, &mut word) => {
+                u64::from_ne_bytes(word)
+            }
             _ => 0,
         }
     }

@@ -98,7 +98,8 @@ pub(crate) fn check_hello(bytes: &[u8], job: JobId, key: &JobKey, me: Peer) -> O
     let (to, rest) = rest.split_at_checked(4)?;
     let (ring_bytes, _nonce) = rest.split_at_checked(8)?;
     let word = |b: &[u8]| b.try_into().map(u32::from_le_bytes).ok();
-    if magic != MAGIC || id != job.0 || word(to)? != me.0 || !auth::verify(key, "local hello", &[said], proof) {
+    if magic != MAGIC || id != job.0 || word(to)? != me.0 || !auth::verify(key, "local hello", &[said], proof)
+    {
         return None;
     }
     let ring_bytes = usize::try_from(u64::from_le_bytes(ring_bytes.try_into().ok()?)).ok()?;

@@ -12,9 +12,9 @@ use barewire_sys::map::Segment;
 use barewire_sys::ring::{Consumer, Full, HEAD_BYTES, Producer, RingMemory};
 use barewire_sys::wirebuf::{WireMut, WireRef};
 
+use super::Class;
 use super::local;
 use super::pool::{CHUNK_BYTES, Pool};
-use super::Class;
 use crate::incoming::HoldSlot;
 use crate::wire::{FLAG_CHUNK, Head};
 
