@@ -8,6 +8,7 @@ use barewire_sys::rustix::io::Errno;
 
 use crate::Peer;
 use crate::endpoint::Endpoint;
+use crate::error::SendError;
 use crate::incoming::Deliver;
 use crate::job::{DirectoryEvent, JobId, JobKey};
 use crate::peer::PeerState;
@@ -251,6 +252,9 @@ impl Endpoint {
             ring.abandon(&mut self.pool);
         }
         entry.tx = Tx::Closed;
+        self.ops.fail_peer(peer, crate::region::RegionError::Send(SendError::Lost(peer)));
+        self.serving.forget(peer);
+        self.imports.forget(peer);
         if !self.lost.contains(&peer) {
             self.lost.push_back(peer);
         }

@@ -20,6 +20,7 @@ use crate::progress::Inbound;
 use crate::provider::pool::Pool;
 use crate::provider::shm::{RingRx, RingTx};
 use crate::provider::{Class, Rx, Tx, local};
+use crate::region::{Exports, Imports, Ops, Serving};
 use crate::stats::Stats;
 use crate::wire::{self, Head};
 use crate::{Peer, Port};
@@ -37,6 +38,10 @@ pub struct Endpoint {
     pub(crate) idle: u32,
     /// Peers with something in their outbox.
     pub(crate) deferring: Vec<Peer>,
+    pub(crate) exports: Exports,
+    pub(crate) imports: Imports,
+    pub(crate) ops: Ops,
+    pub(crate) serving: Serving,
     pub(crate) pool: Pool,
     pub(crate) bell: Bell,
     pub(crate) dozing: bool,
@@ -85,6 +90,10 @@ impl Endpoint {
             turn: 0,
             idle: 0,
             deferring: Vec::new(),
+            exports: Exports::default(),
+            imports: Imports::default(),
+            ops: Ops::default(),
+            serving: Serving::default(),
             pool: Pool::new(config.pool_bytes),
             bell,
             dozing: false,

@@ -32,6 +32,7 @@ mod peer;
 mod poller;
 mod progress;
 mod provider;
+pub mod region;
 pub mod stats;
 pub mod stream;
 pub mod wait;

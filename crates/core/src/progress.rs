@@ -57,8 +57,8 @@ impl Endpoint {
                 break;
             }
         }
-        if !self.deferring.is_empty() {
-            self.flush_outboxes();
+        if !self.deferring.is_empty() || !self.ops.sending.is_empty() || !self.serving.is_empty() {
+            self.push_on();
         }
         if budget.taken == 0 {
             self.idle += 1;
@@ -67,6 +67,14 @@ impl Endpoint {
             }
         }
         budget.taken
+    }
+
+    /// Sends what had found no room before.
+    #[cold]
+    fn push_on(&mut self) {
+        self.flush_outboxes();
+        self.pump_puts();
+        self.serve();
     }
 
     #[inline(always)]
@@ -147,6 +155,10 @@ impl Endpoint {
         }
         let in_ring = if chunked { 8 } else { len };
         rx.hold.arm(barewire_sys::ring::lines_for(in_ring));
+        if self.imports.expecting() {
+            rx.read_socket();
+            rx.passed.drain(..).for_each(|(tag, fd)| self.imports.arrived(from, &tag, fd));
+        }
         let payload = if chunked { rx.chunk(len) } else { rx.ring.payload(len) };
         let handled = match payload {
             Some(payload) => self.dispatch(deliver, from, head, payload, open, &rx.hold),
@@ -196,7 +208,16 @@ impl Endpoint {
                 Handled::Next
             }
             Kind::Ping => Handled::Next,
-            _ => Handled::Nonsense("a packet that this link does not carry"),
+            Kind::Credit => Handled::Nonsense("credit for a link that has none"),
+            Kind::Put => match self.on_put(deliver, from, &head, &mut payload) {
+                Some(flow) => flow.into(),
+                None => Handled::Nonsense("a put that makes no sense"),
+            },
+            Kind::Get => sense(self.on_get(from, &head, &mut payload)),
+            Kind::Data => sense(self.on_data(from, &head, &mut payload)),
+            Kind::Ack => sense(self.on_ack(from, &head, &mut payload)),
+            Kind::Atomic => sense(self.on_atomic(from, &head, &mut payload)),
+            Kind::Map => sense(self.on_map(from, &head, &mut payload)),
         }
     }
 
@@ -217,6 +238,13 @@ impl Endpoint {
     pub(crate) fn add_inbound(&mut self, peer: Peer, rx: Rx) {
         let inbound = Some(Box::new(Inbound { rx, open: OpenMessages::default() }));
         self.inbound.push(InboundSlot { peer, inbound });
+    }
+}
+
+fn sense(handled: Option<()>) -> Handled {
+    match handled {
+        Some(()) => Handled::Next,
+        None => Handled::Nonsense("a region packet that makes no sense"),
     }
 }
 
