@@ -45,6 +45,8 @@ pub struct Endpoint {
     pub(crate) pool: Pool,
     pub(crate) bell: Bell,
     pub(crate) dozing: bool,
+    /// How many of the last yields let somebody else run; see `wait`.
+    pub(crate) crowd: u32,
     pub(crate) poller: Poller,
     pub(crate) local_listener: Option<OwnedFd>,
     /// Accepted local connections whose hello has not come yet.
@@ -97,6 +99,7 @@ impl Endpoint {
             pool: Pool::new(config.pool_bytes),
             bell,
             dozing: false,
+            crowd: 0,
             poller,
             local_listener: None,
             pending: Vec::new(),

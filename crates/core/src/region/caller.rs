@@ -14,6 +14,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{SendError, WaitError};
 use crate::incoming::Deliver;
 use crate::provider::Class;
+use crate::wait::Waiting;
 use crate::wire::{Access, FLAG_LAST, FLAG_NOTICE, Head, Kind};
 
 /// Bytes that open a put packet's payload.
@@ -194,11 +195,10 @@ impl Endpoint {
         op: Op,
         timeout: Option<Duration>,
     ) -> Result<u64, FinishError> {
-        if self.ops.get(op).is_none() {
-            return Err(FinishError::NoSuchOp);
-        }
+        let Some(running) = self.ops.get(op) else { return Err(FinishError::NoSuchOp) };
+        let waiting = Waiting { what: "the end of a region operation", on: Some(running.peer) };
         let mut outcome = None;
-        self.wait(deliver, timeout, |endpoint, _| {
+        self.wait_for(waiting, deliver, timeout, |endpoint, _| {
             outcome = endpoint.take(op);
             outcome.is_some()
         })?;
