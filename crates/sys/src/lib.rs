@@ -11,6 +11,7 @@ compile_error!("Barewire needs a 64-bit machine: ring positions are 64-bit count
 pub mod bell;
 #[cfg(not(loom))]
 pub mod copy;
+pub mod doorbell;
 #[cfg(not(loom))]
 pub mod fork;
 #[cfg(not(loom))]
