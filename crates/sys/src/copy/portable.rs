@@ -50,16 +50,16 @@ pub(super) mod as_arch {
         kernel == Kernel::Portable
     }
 
-    pub(in super::super) use super::copy as copy_small;
+    pub(in super::super) use super::{copy as copy_over_small, copy as copy_small};
 
     /// # Safety
     ///
     /// As for [`super::copy`].
-    pub(in super::super) unsafe fn copy_over_small(_: Kernel, dst: *mut u8, src: *const u8, len: usize) {
+    pub(in super::super) unsafe fn copy_over_small_with(_: Kernel, dst: *mut u8, src: *const u8, len: usize) {
         // SAFETY: the caller's promise.
         unsafe { super::copy(dst, src, len) }
     }
 
     /// Stores go through the caches as always, so there is nothing to fence.
-    pub(in super::super) use copy_over_small as stream;
+    pub(in super::super) use copy_over_small_with as stream;
 }
