@@ -83,8 +83,8 @@ pub unsafe fn copy_small(dst: *mut u8, src: *const u8, len: usize) {
 
 /// Copies with stores that go past the caches, then fences so that a later Release store publishes them.
 ///
-/// Twice as fast as [`copy`] where the destination is in no cache, because its old content is not fetched first; a
-/// third as fast where it is in the nearest one. Afterwards the destination is in memory only, so whoever
+/// Twice as fast as [`copy`] where the destination is in no cache, because its old content is not fetched first; three to
+/// ten times slower where it is in a near one. Afterwards the destination is in memory only, so whoever
 /// reads it soon pays for that. Hence: from [`STREAM_MIN_BYTES`] up whatever the caches hold; from
 /// [`STREAM_COLD_MIN_BYTES`] up if the destination is known to be cold and nobody reads it at once; never for rings.
 ///
@@ -129,9 +129,9 @@ pub enum Kernel {
     Portable,
     /// 16-byte registers, on every x86-64.
     Sse2,
-    /// 32-byte registers.
+    /// 32-byte registers, on processors with AVX2.
     Avx2,
-    /// 64-byte registers where they win, else 32-byte ones, on processors with AVX-512.
+    /// 32-byte registers of those that AVX-512 adds.
     Avx512,
 }
 

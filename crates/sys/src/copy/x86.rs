@@ -147,11 +147,6 @@ pub(super) fn has(kernel: Kernel) -> bool {
     match kernel {
         Kernel::Portable | Kernel::Sse2 => true,
         Kernel::Avx2 => is_x86_feature_detected!("avx2"),
-        // VBMI2 marks the generations whose clock does not fall, for the program's own work too, with wide registers.
-        Kernel::Avx512 => {
-            has(Kernel::Avx2)
-                && is_x86_feature_detected!("avx512vl")
-                && is_x86_feature_detected!("avx512vbmi2")
-        }
+        Kernel::Avx512 => has(Kernel::Avx2) && is_x86_feature_detected!("avx512vl"),
     }
 }

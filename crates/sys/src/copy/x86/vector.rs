@@ -1,4 +1,4 @@
-//! The vector kernels: one shape, three register widths.
+//! The vector kernels: one shape, three sets of registers.
 //!
 //! The shape is written once, as macros over the width, the registers' names and the names of the unaligned,
 //! aligned and streaming moves. The routines use only registers that any call may clobber.
@@ -10,7 +10,7 @@ macro_rules! four {
         ///
         /// The ranges are valid and apart, the processor has these registers, and `2 * V <= len <= 4 * V`.
         #[inline(always)]
-        pub(in crate::copy::x86) unsafe fn four(dst: *mut u8, src: *const u8, len: usize) {
+        unsafe fn four(dst: *mut u8, src: *const u8, len: usize) {
             // SAFETY: touches 2 * V bytes at each end of either range.
             unsafe {
                 asm!(
@@ -40,7 +40,7 @@ macro_rules! eight {
         ///
         /// The ranges are valid and apart, the processor has these registers, and `4 * V <= len <= 8 * V`.
         #[inline(always)]
-        pub(in crate::copy::x86) unsafe fn eight(dst: *mut u8, src: *const u8, len: usize) {
+        unsafe fn eight(dst: *mut u8, src: *const u8, len: usize) {
             // SAFETY: touches 4 * V bytes at each end of either range.
             unsafe {
                 asm!(
@@ -79,10 +79,10 @@ macro_rules! loops {
         ///
         /// The ranges are valid and apart, the processor has these registers, and `len > 8 * V`.
         #[inline(always)]
-        pub(in crate::copy::x86) unsafe fn copy_long(dst: *mut u8, src: *const u8, len: usize) {
+        unsafe fn copy_long(dst: *mut u8, src: *const u8, len: usize) {
             // SAFETY: the caller's promise.
             unsafe {
-                if crate::copy::x86::vector::looks_dependent(dst, src) {
+                if super::looks_dependent(dst, src) {
                     backward(dst, src, len)
                 } else {
                     forward(dst, src, len)
@@ -191,12 +191,12 @@ macro_rules! stream {
         ///
         /// The ranges are valid and apart, the processor has these registers, and `len >= STREAM_COLD_MIN_BYTES`.
         #[inline(never)]
-        pub(in crate::copy::x86) unsafe fn stream(mut dst: *mut u8, mut src: *const u8, mut len: usize) {
+        pub(in super::super) unsafe fn stream(mut dst: *mut u8, mut src: *const u8, mut len: usize) {
             // SAFETY: 64 bytes with ordinary stores; from the start of a line on, blocks and then lines while there
             // are any; the rest, less than a line, with the 64 bytes that end it. The caller vouches for the ranges.
             unsafe {
-                crate::copy::x86::copy_small(dst, src, 64);
-                crate::copy::x86::copy_small(dst.add(len - 64), src.add(len - 64), 64);
+                super::super::copy_small(dst, src, 64);
+                super::super::copy_small(dst.add(len - 64), src.add(len - 64), 64);
                 let skip = 64 - dst.addr() % 64;
                 (dst, src, len) = (dst.add(skip), src.add(skip), len - skip);
                 while len >= BLOCK {
@@ -337,41 +337,31 @@ pub(super) mod avx2 {
 }
 
 pub(super) mod avx512 {
-    //! 64-byte registers where they win, else 32-byte ones; of the upper sixteen, which need no clearing afterwards.
+    //! 32-byte registers of the upper sixteen, which need no clearing afterwards: that is worth a nanosecond a copy.
+    //!
+    //! 64-byte registers were measured and left alone. They win 20 % where both sides are in the first-level cache and
+    //! meet cache lines together; otherwise every load straddles two lines, they lose 20 % in the second-level
+    //! cache, and the first use after a few milliseconds costs 300 ns while the processor powers them up.
 
-    /// From here on 64-byte registers win, if source and destination meet cache lines together: by 20 % in the
-    /// first-level cache. If they do not, every such load straddles two lines and they lose 20 % in the second.
-    const WIDE_MIN: usize = 1024;
+    use core::arch::asm;
+
+    four!(32, "vmovdqu64 ", "", ["ymm16" "ymm17" "ymm18" "ymm19"]);
+    eight!(32, "vmovdqu64 ", "", ["ymm16" "ymm17" "ymm18" "ymm19" "ymm20" "ymm21" "ymm22" "ymm23"]);
+    loops!(32, "vmovdqu64 ", "vmovdqa64 ", "", ["ymm16" "ymm17" "ymm18" "ymm19"]);
 
     /// # Safety
     ///
-    /// The ranges are valid and apart, `len > SMALL_MAX`, and the processor has AVX-512 with VL.
+    /// The ranges are valid and apart, `len > SMALL_MAX`, and the processor has AVX-512 VL.
     pub(in super::super) unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
         // SAFETY: the caller's promise, and the lengths are as each asks for.
         unsafe {
-            if len <= 128 {
-                half::four(dst, src, len)
-            } else if len <= 256 {
-                half::eight(dst, src, len)
-            } else if len >= WIDE_MIN && (dst.addr() ^ src.addr()) % 64 == 0 {
-                wide::copy_long(dst, src, len)
+            if len <= 4 * V {
+                four(dst, src, len)
+            } else if len <= 8 * V {
+                eight(dst, src, len)
             } else {
-                half::copy_long(dst, src, len)
+                copy_long(dst, src, len)
             }
         }
-    }
-
-    mod half {
-        use core::arch::asm;
-
-        four!(32, "vmovdqu64 ", "", ["ymm16" "ymm17" "ymm18" "ymm19"]);
-        eight!(32, "vmovdqu64 ", "", ["ymm16" "ymm17" "ymm18" "ymm19" "ymm20" "ymm21" "ymm22" "ymm23"]);
-        loops!(32, "vmovdqu64 ", "vmovdqa64 ", "", ["ymm16" "ymm17" "ymm18" "ymm19"]);
-    }
-
-    mod wide {
-        use core::arch::asm;
-
-        loops!(64, "vmovdqu64 ", "vmovdqa64 ", "", ["zmm16" "zmm17" "zmm18" "zmm19"]);
     }
 }
