@@ -31,7 +31,7 @@ unsafe fn copy_units<U: Copy>(dst: *mut u8, src: *const u8, len: usize) {
         unsafe { dst.add(at).write_volatile(src.add(at).read_volatile()) };
     }
     for at in (head..units_end).step_by(unit) {
-        // SAFETY: `at + unit <= len`; `dst + head` is aligned to `unit` unless the loop is empty, and so is `src + head`.
+        // SAFETY: `at + unit <= len`; unless the loop is empty `dst + head` is aligned to `unit`, so `src + head` is.
         unsafe { dst.add(at).cast::<U>().write_volatile(src.add(at).cast::<U>().read_volatile()) };
     }
 }

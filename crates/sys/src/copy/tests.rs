@@ -174,3 +174,48 @@ fn streaming_is_exact_at_every_remainder_of_a_line_and_a_block() {
         }
     }
 }
+
+#[test]
+fn a_source_that_changes_meanwhile_yields_only_bytes_it_held() {
+    const LEN: usize = 3000;
+    let shared = Shared(Box::into_raw(Box::new([b'a'; LEN])).cast());
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let texts = [[b'a'; LEN], [b'b'; LEN]];
+            let mut turn = 0;
+            // SYNC done: pairs with the Relaxed store below; only the end of the loop depends on it.
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                turn ^= 1;
+                // SAFETY: both are LEN bytes; the shared ones are reached through raw pointers only.
+                unsafe { copy(shared.start(), texts[turn].as_ptr(), LEN) };
+            }
+        });
+        let mut out = [0; LEN];
+        let held = |byte: &u8| *byte == b'a' || *byte == b'b';
+        let wrong = Kernel::available().find(|&kernel| {
+            (0..500).any(|_| {
+                // SAFETY: both are LEN bytes, and the kernel is available.
+                unsafe { copy_with(kernel, out.as_mut_ptr(), shared.start(), LEN) };
+                !out.iter().all(held)
+            })
+        });
+        // SYNC done: pairs with the load above.
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(wrong, None);
+    });
+    // SAFETY: made by `Box::into_raw` above with this type, and the writer has ended.
+    drop(unsafe { Box::from_raw(shared.start().cast::<[u8; LEN]>()) });
+}
+
+/// Memory that two threads use as two processes would.
+struct Shared(*mut u8);
+
+impl Shared {
+    fn start(&self) -> *mut u8 {
+        self.0
+    }
+}
+
+// SAFETY: what it points to is only reached by the copies, which allow for writers.
+unsafe impl Sync for Shared {}

@@ -211,7 +211,7 @@ macro_rules! stream {
         }
 
         /// A line of each of four pages a turn, so that four streams are under way in the memory at once. Loads
-        /// come first: four pages apart, they would look dependent on the stores (see [`ALIAS_BYTES`]).
+        /// come first: four pages apart, they would look dependent on the stores (see `ALIAS_BYTES`).
         ///
         /// # Safety
         ///
