@@ -11,6 +11,8 @@ compile_error!("Barewire needs a 64-bit machine: ring positions are 64-bit count
 pub mod bell;
 #[cfg(not(loom))]
 pub mod copy;
+#[cfg(not(loom))]
+pub mod cpu;
 pub mod doorbell;
 #[cfg(not(loom))]
 pub mod fork;
