@@ -193,7 +193,7 @@ impl Endpoint {
             match local::receive(&pending.socket) {
                 Ok(None) if pending.since.elapsed() < HELLO_WITHIN => self.pending.push(pending),
                 Ok(None) | Err(_) => self.poller.remove(&pending.socket),
-                Ok(Some((hello, fds))) => {
+                Ok(Some(local::Letter { bytes: hello, fds })) => {
                     self.poller.remove(&pending.socket);
                     if self.admit(pending.socket, &hello, fds).is_none() {
                         tracing::debug!(me = self.me.0, "a stranger was turned away");

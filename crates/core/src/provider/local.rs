@@ -114,7 +114,7 @@ pub(crate) fn welcome(socket: &OwnedFd, key: &JobKey, hello: &[u8], bell: &Bell)
 
 /// The answer to our hello, if it has come.
 pub(crate) fn answer(socket: &Dialled) -> Result<Option<Ringer>, Errno> {
-    let Some((bytes, mut fds)) = receive(&socket.fd)? else { return Ok(None) };
+    let Some(Letter { bytes, mut fds }) = receive(&socket.fd)? else { return Ok(None) };
     if bytes != socket.welcome || fds.len() != 2 {
         return Err(Errno::PROTO);
     }
@@ -143,8 +143,15 @@ pub(crate) fn send(socket: &OwnedFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Re
     net::sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags).map(drop)
 }
 
+/// One message and the descriptors that came with it.
+#[derive(Debug)]
+pub(crate) struct Letter {
+    pub bytes: Vec<u8>,
+    pub fds: Vec<OwnedFd>,
+}
+
 /// The next message with its descriptors; `None` if there is none now, an error if the other side is gone.
-pub(crate) fn receive(socket: &OwnedFd) -> Result<Option<(Vec<u8>, Vec<OwnedFd>)>, Errno> {
+pub(crate) fn receive(socket: &OwnedFd) -> Result<Option<Letter>, Errno> {
     let mut bytes = [0; MESSAGE_BYTES_MAX];
     let mut space = [MaybeUninit::uninit(); barewire_sys::rustix::cmsg_space!(ScmRights(FDS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -158,7 +165,7 @@ pub(crate) fn receive(socket: &OwnedFd) -> Result<Option<(Vec<u8>, Vec<OwnedFd>)
                     fds.extend(passed);
                 }
             }
-            Ok(Some((bytes[..got.bytes].to_vec(), fds)))
+            Ok(Some(Letter { bytes: bytes[..got.bytes].to_vec(), fds }))
         }
         Err(Errno::AGAIN | Errno::INTR) => Ok(None),
         Err(e) => Err(e),

@@ -273,7 +273,7 @@ impl RingRx {
         let Some(socket) = &self.socket else { return true };
         loop {
             match local::receive(socket) {
-                Ok(Some((tag, mut fds))) => {
+                Ok(Some(local::Letter { bytes: tag, mut fds })) => {
                     let Some(fd) = fds.pop() else { continue };
                     if tag == b"pool" {
                         self.pool = self.pool.take().or_else(|| Segment::open(fd, false).ok());
