@@ -23,6 +23,8 @@ pub mod memory;
 pub mod ring;
 pub mod sync;
 #[cfg(not(loom))]
+pub mod userbuf;
+#[cfg(not(loom))]
 pub mod wirebuf;
 
 pub use rustix;
