@@ -1,0 +1,429 @@
+//! The sending half: packets stay in their slots until they have arrived, and leave again when they are lost.
+//!
+//! A packet is lost when something that left after it has arrived and it has been away for a round trip and a
+//! quarter (the idea of RACK, RFC 8985: time, not the count of later arrivals, so reordering costs nothing). What arrived
+//! is told by the cumulative acknowledgement and the bitmap; the newest departure known to have arrived by the
+//! echoed stamp. When no answer comes at all, the timeout resends the oldest packet past the congestion
+//! window, to provoke one. When the peer's window is closed and nothing is in flight, the timeout sends a
+//! probe instead.
+
+use super::ReliableConfig;
+use super::congestion::Congestion;
+use super::pool::Pool;
+use super::rtt::Rtt;
+use super::wire::{Datagram, Echo, Invalid, span, ticks};
+use crate::time::Nanos;
+use std::collections::VecDeque;
+
+/// The sending half of one pair.
+#[derive(Debug)]
+pub(super) struct Sender {
+    /// `slots[i]` is packet `first + i`.
+    slots: VecDeque<Slot>,
+    /// The oldest packet that has not arrived.
+    first: u64,
+    /// The first packet that has never left.
+    next: u64,
+    /// The first packet the peer has no room for.
+    peer_end: u64,
+    slots_max: usize,
+    /// Departures in their order; those whose packet arrived or left again are skipped when met.
+    flights: VecDeque<Flight>,
+    in_flight: u32,
+    /// Packets to send again; those that arrived meanwhile are skipped when met.
+    lost: VecDeque<u64>,
+    lost_now: u32,
+    rtt: Rtt,
+    congestion: Congestion,
+    /// The newest departure, in ticks, that has arrived.
+    newest_arrived: Option<u64>,
+    loss_at: Option<Nanos>,
+    patience: Patience,
+    /// Probes sent since the peer's window last moved.
+    probes: u32,
+    /// The next packet leaves whatever the congestion window says.
+    forced: bool,
+}
+
+/// A packet that is to leave now.
+pub(super) struct Outgoing<'a> {
+    pub seq: u64,
+    pub payload: &'a [u8],
+    pub again: bool,
+}
+
+impl Sender {
+    pub fn new(config: &ReliableConfig) -> Self {
+        Self {
+            slots: VecDeque::new(),
+            first: 0,
+            next: 0,
+            peer_end: 1,
+            slots_max: config.window_packets as usize,
+            flights: VecDeque::new(),
+            in_flight: 0,
+            lost: VecDeque::new(),
+            lost_now: 0,
+            rtt: Rtt::new(config.rto_min, config.rto_max, config.ack_delay),
+            congestion: Congestion::new(config.window_packets),
+            newest_arrived: None,
+            loss_at: None,
+            patience: Patience { last_event: Nanos::ZERO, since: None, tries: 0, end: config.dead_after },
+            probes: 0,
+            forced: false,
+        }
+    }
+
+    /// Whether every slot is taken.
+    pub fn is_full(&self) -> bool {
+        self.slots.len() >= self.slots_max
+    }
+
+    /// Takes a packet; the caller has made sure of a slot.
+    pub fn push(&mut self, payload: Vec<u8>) {
+        self.slots.push_back(Slot { payload, sent: Nanos::ZERO, state: SlotState::Waiting });
+    }
+
+    /// Packets taken and not yet known to have arrived.
+    pub fn unacked(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    pub fn congestion_window(&self) -> u32 {
+        self.congestion.window()
+    }
+
+    pub fn rtt(&self) -> Option<Nanos> {
+        self.rtt.smoothed()
+    }
+
+    /// Takes in what a datagram says about ours. A claim about packets that never left is refused whole.
+    pub fn on_ack(&mut self, now: Nanos, datagram: &Datagram<'_>, pool: &mut Pool) -> Result<(), Invalid> {
+        let ack = datagram.header.ack;
+        let claimed_end = match datagram.sack.highest() {
+            Some(offset) => ack.checked_add(offset + 2).ok_or(Invalid)?,
+            None => ack,
+        };
+        if claimed_end > self.next {
+            return Err(Invalid);
+        }
+        let answers = self.on_echo(now, datagram.header.echo);
+        self.open_window(ack.saturating_add(u64::from(datagram.header.window)));
+        let used = self.in_flight * 2 >= self.congestion.window();
+        let mut fresh = false;
+        for seq in self.first..ack {
+            fresh |= self.on_arrived(seq, used, pool);
+        }
+        for offset in datagram.sack.offsets() {
+            fresh |= self.on_arrived(ack + 1 + offset, used, pool);
+        }
+        while self.slots.front().is_some_and(|slot| slot.state == SlotState::Arrived) {
+            self.slots.pop_front();
+            self.first += 1;
+        }
+        if fresh {
+            self.patience.last_event = now;
+        }
+        if fresh || answers {
+            self.patience.on_answer(now, self.in_flight + self.lost_now > 0);
+        }
+        self.find_losses(now);
+        Ok(())
+    }
+
+    /// The peer has answered our hello.
+    pub fn on_peer_found(&mut self, now: Nanos) {
+        self.patience.on_answer(now, false);
+    }
+
+    /// Acts on the timers that have run out; what follows is in [`next_packet`](Self::next_packet) and
+    /// [`poll_probe`](Self::poll_probe).
+    pub fn on_time(&mut self, now: Nanos) {
+        if self.loss_at.is_some_and(|at| at <= now) {
+            self.find_losses(now);
+        }
+        if self.in_flight > 0 && self.timeout_at() <= now {
+            self.patience.on_timeout(now);
+            self.congestion.on_timeout(now, self.patience.tries);
+            self.resend_oldest();
+        }
+    }
+
+    /// The packet to send now, if the windows allow one.
+    pub fn next_packet(&mut self, now: Nanos) -> Option<Outgoing<'_>> {
+        if !self.forced && self.in_flight >= self.congestion.window() {
+            return None;
+        }
+        let (seq, again) = match self.pop_lost() {
+            Some(seq) => (seq, true),
+            None => (self.pop_new()?, false),
+        };
+        self.forced = false;
+        self.in_flight += 1;
+        self.record_flight(Flight { seq, sent: now });
+        self.patience.on_sent(now);
+        let slot = self.slot_mut(seq).expect("a packet to send is in its slot");
+        slot.state = SlotState::InFlight;
+        slot.sent = now;
+        Some(Outgoing { seq, payload: &slot.payload, again })
+    }
+
+    /// Whether to ask the peer about its closed window now.
+    pub fn poll_probe(&mut self, now: Nanos) -> bool {
+        let due = self.is_shut_out() && self.probe_at() <= now;
+        if due {
+            self.patience.on_asked(now);
+            self.probes = self.probes.saturating_add(1);
+        }
+        due
+    }
+
+    /// Whether to say hello now: there is something to send, and the last hello has had its time.
+    pub fn poll_hello(&mut self, now: Nanos) -> bool {
+        let due = self.hello_at().is_some_and(|at| at <= now);
+        if due {
+            self.patience.on_asked(now);
+        }
+        due
+    }
+
+    /// When the next hello is due.
+    pub fn hello_at(&self) -> Option<Nanos> {
+        if self.slots.is_empty() {
+            return None;
+        }
+        Some(if self.patience.since.is_some() { self.timeout_at() } else { Nanos::ZERO })
+    }
+
+    /// Whether the peer has been silent for too long.
+    pub fn is_given_up(&self, now: Nanos) -> bool {
+        self.give_up_at().is_some_and(|at| at <= now)
+    }
+
+    /// When silence becomes death, if it goes on.
+    pub fn give_up_at(&self) -> Option<Nanos> {
+        self.patience.give_up_at()
+    }
+
+    /// Since when an answer has been awaited.
+    pub fn unanswered_since(&self) -> Option<Nanos> {
+        self.patience.since
+    }
+
+    /// When there is something to do.
+    pub fn deadline(&self) -> Option<Nanos> {
+        let open = self.forced || self.in_flight < self.congestion.window();
+        if open && (self.lost_now > 0 || self.has_new()) {
+            return Some(Nanos::ZERO);
+        }
+        let timeout = (self.in_flight > 0).then(|| self.timeout_at());
+        let probe = self.is_shut_out().then(|| self.probe_at());
+        [timeout, probe, self.loss_at, self.give_up_at()].into_iter().flatten().min()
+    }
+
+    /// Learns from an echoed stamp; true if it answers something that was being waited for.
+    fn on_echo(&mut self, now: Nanos, echo: Option<Echo>) -> bool {
+        let Some(echo) = echo else { return false };
+        let Some(sent) = echo.stamp.ticks_at(now) else { return false };
+        if self.newest_arrived.is_none_or(|newest| sent > newest) {
+            self.newest_arrived = Some(sent);
+            self.rtt.sample(span((ticks(now) - sent).saturating_sub(u64::from(echo.held_ticks))));
+        }
+        self.patience.since.is_some_and(|since| sent >= ticks(since))
+    }
+
+    fn open_window(&mut self, end: u64) {
+        if end > self.peer_end {
+            self.peer_end = end;
+            self.probes = 0;
+        }
+    }
+
+    /// Marks a packet as arrived and frees its buffer; false if that was known.
+    fn on_arrived(&mut self, seq: u64, used: bool, pool: &mut Pool) -> bool {
+        let Some(slot) = self.slot_mut(seq) else { return false };
+        let was = std::mem::replace(&mut slot.state, SlotState::Arrived);
+        if was == SlotState::Arrived {
+            return false;
+        }
+        let (sent, payload) = (slot.sent, std::mem::take(&mut slot.payload));
+        pool.give(payload);
+        match was {
+            SlotState::InFlight => self.in_flight -= 1,
+            SlotState::Lost => self.lost_now -= 1,
+            SlotState::Waiting | SlotState::Arrived => {}
+        }
+        self.congestion.on_acked(sent, used);
+        true
+    }
+
+    /// Declares lost what has been overtaken for long enough, and notes when to look again.
+    fn find_losses(&mut self, now: Nanos) {
+        self.loss_at = None;
+        let Some(newest) = self.newest_arrived else { return };
+        let delay = self.rtt.loss_delay();
+        while let Some(&flight) = self.flights.front() {
+            if is_live(&self.slots, self.first, flight) {
+                if ticks(flight.sent) > newest {
+                    return;
+                }
+                if flight.sent + delay > now {
+                    self.loss_at = Some(flight.sent + delay);
+                    return;
+                }
+                self.congestion.on_lost(now, flight.sent);
+                self.mark_lost(flight.seq);
+                self.lost.push_back(flight.seq);
+            }
+            self.flights.pop_front();
+        }
+    }
+
+    fn resend_oldest(&mut self) {
+        self.forced = true;
+        if self.lost_now > 0 {
+            return;
+        }
+        while let Some(flight) = self.flights.pop_front() {
+            if is_live(&self.slots, self.first, flight) {
+                self.mark_lost(flight.seq);
+                self.lost.push_front(flight.seq);
+                return;
+            }
+        }
+    }
+
+    fn mark_lost(&mut self, seq: u64) {
+        if let Some(slot) = self.slot_mut(seq) {
+            slot.state = SlotState::Lost;
+            self.in_flight -= 1;
+            self.lost_now += 1;
+        }
+    }
+
+    fn pop_lost(&mut self) -> Option<u64> {
+        while let Some(seq) = self.lost.pop_front() {
+            if self.slot_mut(seq).is_some_and(|slot| slot.state == SlotState::Lost) {
+                self.lost_now -= 1;
+                return Some(seq);
+            }
+        }
+        None
+    }
+
+    fn pop_new(&mut self) -> Option<u64> {
+        let seq = self.has_new().then_some(self.next)?;
+        self.next += 1;
+        Some(seq)
+    }
+
+    fn record_flight(&mut self, flight: Flight) {
+        if self.flights.len() >= self.slots_max * 2 {
+            self.flights.retain(|flight| is_live(&self.slots, self.first, *flight));
+        }
+        self.flights.push_back(flight);
+    }
+
+    fn has_new(&self) -> bool {
+        self.has_waiting() && self.next < self.peer_end
+    }
+
+    fn has_waiting(&self) -> bool {
+        self.next < self.first + self.slots.len() as u64
+    }
+
+    /// Only the peer's window stands in the way, and nothing is under way that could open it.
+    fn is_shut_out(&self) -> bool {
+        self.has_waiting() && self.next >= self.peer_end && self.in_flight + self.lost_now == 0
+    }
+
+    fn timeout_at(&self) -> Nanos {
+        self.patience.last_event + self.rtt.timeout(self.patience.tries)
+    }
+
+    /// Probes grow rare even when they are answered, as long as the answer is a closed window: the peer tells us
+    /// by itself when it opens, a probe only makes up for the loss of that.
+    fn probe_at(&self) -> Nanos {
+        self.patience.last_event + self.rtt.timeout(self.probes)
+    }
+
+    fn slot_mut(&mut self, seq: u64) -> Option<&mut Slot> {
+        self.slots.get_mut(usize::try_from(seq.checked_sub(self.first)?).ok()?)
+    }
+}
+
+#[derive(Debug)]
+struct Slot {
+    payload: Vec<u8>,
+    /// The last departure.
+    sent: Nanos,
+    state: SlotState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SlotState {
+    Waiting,
+    InFlight,
+    Lost,
+    Arrived,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    seq: u64,
+    sent: Nanos,
+}
+
+/// Whether this departure is its packet's last one and still unanswered.
+fn is_live(slots: &VecDeque<Slot>, first: u64, flight: Flight) -> bool {
+    let slot = flight.seq.checked_sub(first).and_then(|at| slots.get(at as usize));
+    slot.is_some_and(|slot| slot.state == SlotState::InFlight && slot.sent == flight.sent)
+}
+
+/// How long we have been waiting for an answer, and how often we have asked.
+#[derive(Debug)]
+struct Patience {
+    /// The last departure, new arrival or timeout: timeouts count from here.
+    last_event: Nanos,
+    since: Option<Nanos>,
+    tries: u32,
+    end: Nanos,
+}
+
+impl Patience {
+    fn on_sent(&mut self, now: Nanos) {
+        self.last_event = now;
+        self.since.get_or_insert(now);
+    }
+
+    /// Sent something only to get an answer.
+    fn on_asked(&mut self, now: Nanos) {
+        if self.since.is_some() {
+            self.on_timeout(now);
+        }
+        self.on_sent(now);
+    }
+
+    fn on_timeout(&mut self, now: Nanos) {
+        self.last_event = now;
+        self.tries = self.tries.saturating_add(1);
+    }
+
+    fn on_answer(&mut self, now: Nanos, more_awaited: bool) {
+        self.since = more_awaited.then_some(now);
+        self.tries = 0;
+    }
+
+    /// Time alone does not make a peer dead: we ourselves may have been stopped. Some unanswered tries must
+    /// have been made.
+    fn give_up_at(&self) -> Option<Nanos> {
+        (self.tries >= TRIES_MIN).then_some(self.since? + self.end)
+    }
+}
+
+/// Timeouts without an answer before silence can mean death.
+const TRIES_MIN: u32 = 3;
