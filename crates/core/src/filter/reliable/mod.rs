@@ -336,6 +336,9 @@ impl Reliable {
 
     fn transmit_data(&mut self, now: Nanos, peer: u64, out: &mut Vec<u8>) -> bool {
         self.sender.on_time(now);
+        if !self.sender.has_packet() {
+            return false;
+        }
         let mut header = self.header(now, Kind::Data, peer, 0);
         let mut words = [0; SACK_WORDS_MAX];
         let used = self.receiver.sack(&mut words);

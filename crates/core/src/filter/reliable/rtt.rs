@@ -15,11 +15,21 @@ pub(super) struct Rtt {
     rto_min: Nanos,
     rto_max: Nanos,
     ack_delay: Nanos,
+    /// How much reordering is borne, in quarters of a round trip.
+    reorder_quarters: u64,
 }
 
 impl Rtt {
     pub fn new(rto_min: Nanos, rto_max: Nanos, ack_delay: Nanos) -> Self {
-        Self { smoothed: None, variation: Nanos::ZERO, latest: Nanos::ZERO, rto_min, rto_max, ack_delay }
+        Self {
+            smoothed: None,
+            variation: Nanos::ZERO,
+            latest: Nanos::ZERO,
+            rto_min,
+            rto_max,
+            ack_delay,
+            reorder_quarters: 1,
+        }
     }
 
     /// Takes in one measured round trip.
@@ -57,7 +67,12 @@ impl Rtt {
     /// How long after its departure a packet counts as lost, if something sent later has arrived.
     pub fn loss_delay(&self) -> Nanos {
         let rtt = self.latest.max(self.smoothed.unwrap_or(Nanos::ZERO));
-        rtt + Nanos(rtt.0 / 4).max(REORDER_MIN)
+        rtt + (Nanos(rtt.0 / 4) * self.reorder_quarters).max(REORDER_MIN)
+    }
+
+    /// A packet was taken for lost and had merely been overtaken: the wire reorders more than we thought.
+    pub fn on_false_loss(&mut self) {
+        self.reorder_quarters = (self.reorder_quarters + 1).min(REORDER_QUARTERS_MAX);
     }
 }
 
@@ -65,6 +80,8 @@ impl Rtt {
 const INITIAL_FACTOR: u64 = 5;
 /// Packets that overtake each other by less than this are never taken for lost.
 const REORDER_MIN: Nanos = Nanos::from_micros(10);
+/// Reordering by more than a round trip is not waited for.
+const REORDER_QUARTERS_MAX: u64 = 4;
 
 #[cfg(test)]
 mod tests {
@@ -100,6 +117,19 @@ mod tests {
         rtt.sample(Nanos::from_millis(300));
         assert!(rtt.timeout(0) > Nanos::from_millis(300));
         assert!(rtt.loss_delay() > Nanos::from_millis(300));
+    }
+
+    #[test]
+    fn false_losses_make_it_patient_up_to_a_second_round_trip() {
+        let mut rtt = rtt();
+        rtt.sample(Nanos::from_micros(400));
+        assert_eq!(rtt.loss_delay(), Nanos::from_micros(500));
+        rtt.on_false_loss();
+        assert_eq!(rtt.loss_delay(), Nanos::from_micros(600));
+        for _ in 0..10 {
+            rtt.on_false_loss();
+        }
+        assert_eq!(rtt.loss_delay(), Nanos::from_micros(800));
     }
 
     #[test]

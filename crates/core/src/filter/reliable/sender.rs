@@ -1,8 +1,8 @@
 //! The sending half: packets stay in their slots until they have arrived, and leave again when they are lost.
 //!
 //! A packet is lost when something that left after it has arrived and it has been away for a round trip and a
-//! quarter (the idea of RACK, RFC 8985: time, not the count of later arrivals, so reordering costs nothing). What arrived
-//! is told by the cumulative acknowledgement and the bitmap; the newest departure known to have arrived by the
+//! quarter (the idea of RACK, RFC 8985: time, not the count of later arrivals, so mild reordering costs nothing; a packet
+//! taken for lost by mistake makes the quarter two, and so on up to a whole). What arrived is told by the cumulative acknowledgement and the bitmap; the newest departure known to have arrived by the
 //! echoed stamp. When no answer comes at all, the timeout resends the oldest packet past the congestion
 //! window, to provoke one. When the peer's window is closed and nothing is in flight, the timeout sends a
 //! probe instead.
@@ -81,7 +81,7 @@ impl Sender {
 
     /// Takes a packet; the caller has made sure of a slot.
     pub fn push(&mut self, payload: Vec<u8>) {
-        self.slots.push_back(Slot { payload, sent: Nanos::ZERO, state: SlotState::Waiting });
+        self.slots.push_back(Slot { payload, sent: Nanos::ZERO, again: false, state: SlotState::Waiting });
     }
 
     /// Packets taken and not yet known to have arrived.
@@ -111,15 +111,17 @@ impl Sender {
         if claimed_end > self.next {
             return Err(Invalid);
         }
-        let answers = self.on_echo(now, datagram.header.echo);
+        let echoed = self.on_echo(now, datagram.header.echo);
+        let answers =
+            echoed.is_some_and(|sent| self.patience.since.is_some_and(|since| sent >= ticks(since)));
         self.open_window(ack.saturating_add(u64::from(datagram.header.window)));
         let used = self.in_flight * 2 >= self.congestion.window();
         let mut fresh = false;
         for seq in self.first..ack {
-            fresh |= self.on_arrived(seq, used, pool);
+            fresh |= self.on_arrived(seq, echoed, used, pool);
         }
         for offset in datagram.sack.offsets() {
-            fresh |= self.on_arrived(ack + 1 + offset, used, pool);
+            fresh |= self.on_arrived(ack + 1 + offset, echoed, used, pool);
         }
         while self.slots.front().is_some_and(|slot| slot.state == SlotState::Arrived) {
             self.slots.pop_front();
@@ -153,9 +155,15 @@ impl Sender {
         }
     }
 
+    /// Whether the windows allow a packet to leave now.
+    pub fn has_packet(&self) -> bool {
+        let open = self.forced || self.in_flight < self.congestion.window();
+        open && (self.lost_now > 0 || self.has_new())
+    }
+
     /// The packet to send now, if the windows allow one.
     pub fn next_packet(&mut self, now: Nanos) -> Option<Outgoing<'_>> {
-        if !self.forced && self.in_flight >= self.congestion.window() {
+        if !self.has_packet() {
             return None;
         }
         let (seq, again) = match self.pop_lost() {
@@ -169,6 +177,7 @@ impl Sender {
         let slot = self.slot_mut(seq).expect("a packet to send is in its slot");
         slot.state = SlotState::InFlight;
         slot.sent = now;
+        slot.again = again;
         Some(Outgoing { seq, payload: &slot.payload, again })
     }
 
@@ -216,8 +225,7 @@ impl Sender {
 
     /// When there is something to do.
     pub fn deadline(&self) -> Option<Nanos> {
-        let open = self.forced || self.in_flight < self.congestion.window();
-        if open && (self.lost_now > 0 || self.has_new()) {
+        if self.has_packet() {
             return Some(Nanos::ZERO);
         }
         let timeout = (self.in_flight > 0).then(|| self.timeout_at());
@@ -225,15 +233,15 @@ impl Sender {
         [timeout, probe, self.loss_at, self.give_up_at()].into_iter().flatten().min()
     }
 
-    /// Learns from an echoed stamp; true if it answers something that was being waited for.
-    fn on_echo(&mut self, now: Nanos, echo: Option<Echo>) -> bool {
-        let Some(echo) = echo else { return false };
-        let Some(sent) = echo.stamp.ticks_at(now) else { return false };
+    /// Learns from an echoed stamp; returns the departure, in ticks, that it stands for.
+    fn on_echo(&mut self, now: Nanos, echo: Option<Echo>) -> Option<u64> {
+        let echo = echo?;
+        let sent = echo.stamp.ticks_at(now)?;
         if self.newest_arrived.is_none_or(|newest| sent > newest) {
             self.newest_arrived = Some(sent);
             self.rtt.sample(span((ticks(now) - sent).saturating_sub(u64::from(echo.held_ticks))));
         }
-        self.patience.since.is_some_and(|since| sent >= ticks(since))
+        Some(sent)
     }
 
     fn open_window(&mut self, end: u64) {
@@ -244,14 +252,17 @@ impl Sender {
     }
 
     /// Marks a packet as arrived and frees its buffer; false if that was known.
-    fn on_arrived(&mut self, seq: u64, used: bool, pool: &mut Pool) -> bool {
+    fn on_arrived(&mut self, seq: u64, echoed: Option<u64>, used: bool, pool: &mut Pool) -> bool {
         let Some(slot) = self.slot_mut(seq) else { return false };
         let was = std::mem::replace(&mut slot.state, SlotState::Arrived);
         if was == SlotState::Arrived {
             return false;
         }
-        let (sent, payload) = (slot.sent, std::mem::take(&mut slot.payload));
+        let (sent, again, payload) = (slot.sent, slot.again, std::mem::take(&mut slot.payload));
         pool.give(payload);
+        if was == SlotState::Lost || (again && echoed.is_some_and(|echoed| echoed < ticks(sent))) {
+            self.rtt.on_false_loss();
+        }
         match was {
             SlotState::InFlight => self.in_flight -= 1,
             SlotState::Lost => self.lost_now -= 1,
@@ -361,6 +372,8 @@ struct Slot {
     payload: Vec<u8>,
     /// The last departure.
     sent: Nanos,
+    /// Whether that was not the first.
+    again: bool,
     state: SlotState,
 }
 
