@@ -1,8 +1,8 @@
 //! Time as an argument: a protocol is told what time it is and never looks at a clock.
 //!
 //! [`Nanos`] is a point on some monotonic clock or a span between two points; which clock is the caller's
-//! business. Under a simulation it is virtual, on a machine it is `CLOCK_MONOTONIC`. All arithmetic saturates,
-//! so no reading of a broken clock can overflow.
+//! business. Under a simulation it is virtual, on a machine it is `CLOCK_MONOTONIC`. All arithmetic
+//! saturates, so no reading of a broken clock can overflow.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Mul, Sub};

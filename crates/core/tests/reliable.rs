@@ -228,3 +228,26 @@ fn a_stranger_who_knows_no_session_cannot_end_or_fill_the_pair() {
     assert!(sim.nodes[0].end.stats().foreign >= 2);
     assert_eq!(sim.nodes[0].end.state(), State::Live);
 }
+
+#[test]
+fn an_end_that_was_told_its_peer_answers_one_that_was_not() {
+    let mut sim = Sim::pair(ReliableConfig::default(), &clean(), 1, [20, 0]);
+    let (asker, told) = (1 ^ 0xaaaa, 1 ^ 0xbbbb);
+    sim.nodes[1].end =
+        Reliable::with_peer(ReliableConfig::default(), told, asker).expect("the default is sound");
+    sim.finish();
+    assert_eq!(sim.nodes[0].end.peer_session(), Some(told));
+}
+
+#[test]
+fn a_datagram_above_the_mtu_is_dropped_before_it_takes_memory() {
+    let big = ReliableConfig { mtu: 9_000, ..ReliableConfig::default() };
+    let mut peer = Reliable::with_peer(big, 1, 2).expect("the configuration is sound");
+    let mut end = Reliable::with_peer(ReliableConfig::default(), 2, 1).expect("the default is sound");
+    peer.send(8_000, |_| ()).expect("it has room");
+    let mut out = Vec::new();
+    assert!(peer.poll_transmit(Nanos::ZERO, &mut out));
+    end.on_datagram(Nanos::ZERO, &out);
+    assert!(end.recv().is_none());
+    assert_eq!((end.stats().invalid, end.stats().buffers), (1, 0));
+}

@@ -1,6 +1,7 @@
 //! Seeded simulation of the reliable filter: whatever the wire does, every packet arrives once and in order.
 //!
-//! A failure prints `SEED=0x…`; `BAREWIRE_SEED=0x… cargo test -p barewire-core --test reliable_sim` replays that seed alone.
+//! A failure prints `SEED=0x…`; `BAREWIRE_SEED=0x… cargo test -p barewire-core --test reliable_sim` replays
+//! that seed alone.
 
 mod sim;
 

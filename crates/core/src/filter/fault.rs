@@ -1,8 +1,8 @@
 //! A bad wire made to order: every impairment a datagram can suffer, drawn from a seed.
 //!
 //! [`Fault`] takes datagrams with [`push`](Fault::push) and gives back, later, what a poor network would have
-//! delivered with [`pop`](Fault::pop). It is one direction of a wire; two make a pair. The same seed and the same calls
-//! give the same faults, so a failing run is replayed from its seed alone.
+//! delivered with [`pop`](Fault::pop). It is one direction of a wire; two make a pair. The same seed and the
+//! same calls give the same faults, so a failing run is replayed from its seed alone.
 
 use crate::time::Nanos;
 use std::cmp::Reverse;
@@ -25,7 +25,8 @@ pub struct FaultConfig {
     pub loss: f64,
     /// Chance that a datagram arrives twice, each copy with faults of its own. Default 0.
     pub duplicate: f64,
-    /// Chance that a datagram is held back by up to [`jitter`](Self::jitter), so that later ones overtake it. Default 0.
+    /// Chance that a datagram is held back by up to [`jitter`](Self::jitter), so that later ones overtake it.
+    /// Default 0.
     pub reorder: f64,
     /// Chance that one to eight bits are flipped. Default 0.
     pub corrupt: f64,
@@ -35,8 +36,8 @@ pub struct FaultConfig {
     pub delay: Nanos,
     /// The most a reordered datagram is held back on top of `delay`. Default 0.
     pub jitter: Nanos,
-    /// The most datagrams in flight; further ones are lost, as in a full switch. Default 4096, which bounds the
-    /// memory at 4096 times the datagram size.
+    /// The most datagrams in flight; further ones are lost, as in a full switch. Default 4096, which bounds
+    /// the memory at 4096 times the datagram size.
     pub queue_max: usize,
 }
 

@@ -144,8 +144,8 @@ impl Sim {
         Self::new(config, nodes)
     }
 
-    /// Everything that happens at this instant, then on to the next; false if the pair is stuck: nothing will ever happen
-    /// again, yet not all is done and no end is dead.
+    /// Everything that happens at this instant, then on to the next; false if the pair is stuck: nothing will
+    /// ever happen again, yet not all is done and no end is dead.
     pub fn step(&mut self) -> bool {
         self.steps += 1;
         assert!(self.steps < 1_000_000, "the simulation does not end");

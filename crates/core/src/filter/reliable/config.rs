@@ -18,25 +18,26 @@ use crate::time::Nanos;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReliableConfig {
-    /// The largest datagram the wire carries, in bytes, up to 65 535. Default 1472: UDP over IPv4 over Ethernet. A
-    /// datagram spends 56 bytes of it on the header and [reserves](super::Reliable::payload_max) 8 for every 64
-    /// packets of window.
+    /// The largest datagram the wire carries, in bytes, up to 65 535. Default 1472: UDP over IPv4 over
+    /// Ethernet. A datagram spends 56 bytes of it on the header and [reserves](super::Reliable::payload_max)
+    /// 8 for every 64 packets of window.
     pub mtu: usize,
-    /// Slots each way, 1 to 1024. Default 256. A pair that streams costs up to `2 × window_packets × mtu` bytes
-    /// (736 KiB by default), a pair that exchanges single packets two or three buffers, an idle pair none. A stream
-    /// carries at most `window_packets` packets a round trip.
+    /// Slots each way, 1 to 1024. Default 256. A pair that streams costs up to `2 × window_packets × mtu`
+    /// bytes (736 KiB by default), a pair that exchanges single packets two or three buffers, an idle pair
+    /// none. A stream carries at most `window_packets` packets a round trip.
     pub window_packets: u32,
-    /// The least time to wait for an answer before asking again. Default 2 ms. Lower finds the loss of a last packet
-    /// sooner; higher spares a busy peer needless repetitions.
+    /// The least time to wait for an answer before asking again. Default 2 ms. Lower finds the loss of a last
+    /// packet sooner; higher spares a busy peer needless repetitions.
     pub rto_min: Nanos,
-    /// The most the wait grows to when no answer comes. Default 50 ms. A wire with longer round trips is waited for as
-    /// long as it needs. Lower finds a restored link sooner; higher sends less into a cut one.
+    /// The most the wait grows to when no answer comes. Default 50 ms. A wire with longer round trips is
+    /// waited for as long as it needs. Lower finds a restored link sooner; higher sends less into a cut one.
     pub rto_max: Nanos,
-    /// How long a lone packet may wait for company before it is acknowledged. Default 50 µs. Higher saves acks, and
-    /// delays the sender's freeing of its slots by as much.
+    /// How long a lone packet may wait for company before it is acknowledged. Default 50 µs. Higher saves
+    /// acks, and delays the sender's freeing of its slots by as much.
     pub ack_delay: Nanos,
-    /// How long the peer may leave us without an answer, while we wait for one, before it counts as dead. Default
-    /// 900 ms. At least three unanswered repetitions are needed besides, so a pause of our own does not kill the peer.
+    /// How long the peer may leave us without an answer, while we wait for one, before it counts as dead.
+    /// Default 900 ms. At least three unanswered repetitions are needed besides, so a pause of our own does
+    /// not kill the peer.
     pub dead_after: Nanos,
 }
 

@@ -1,9 +1,9 @@
 //! How many packets may be in flight: what the network, not the receiver, can hold.
 //!
-//! NewReno's shape, counted in packets. Slow start adds a packet for each one acknowledged, congestion avoidance
-//! one packet a round trip. A loss halves the window, once a round trip at most: further losses among packets that left before the
-//! halving say nothing new. Two timeouts in a row mean that the path itself may have gone; the window
-//! falls to its minimum and slow start begins again. There is no pacing.
+//! NewReno's shape, counted in packets. Slow start adds a packet for each one acknowledged, congestion
+//! avoidance one packet a round trip. A loss halves the window, once a round trip at most: further losses
+//! among packets that left before the halving say nothing new. Two timeouts in a row mean that the path
+//! itself may have gone; the window falls to its minimum and slow start begins again. There is no pacing.
 
 use crate::time::Nanos;
 

@@ -6,8 +6,9 @@ use crate::time::Nanos;
 
 /// Feeds `data` to one end, cut into datagrams, between sends, receives and time passing.
 ///
-/// Each step takes two bytes, an action and a length, and then that many bytes of datagram. Most datagrams get the
-/// right sessions and checksum, so that the fuzzer reaches what lies behind them. Panics if an invariant breaks.
+/// Each step takes two bytes, an action and a length, and then that many bytes of datagram. Most datagrams
+/// get the right sessions and checksum, so that the fuzzer reaches what lies behind them. Panics if an
+/// invariant breaks.
 pub fn fuzz_datagram(data: &[u8]) {
     let config = ReliableConfig { window_packets: 8, mtu: 300, ..ReliableConfig::default() };
     let mut end = Reliable::with_peer(config.clone(), LOCAL, PEER).expect("the configuration is sound");

@@ -1,9 +1,10 @@
-//! Reliable: packets arrive exactly once and in order over a wire that loses, doubles, reorders and damages them.
+//! Reliable: packets arrive exactly once and in order over a wire that loses, doubles, reorders and damages
+//! them.
 //!
 //! One [`Reliable`] is one end of one pair and carries both directions. It is a state machine: datagrams that
 //! arrived go in through [`on_datagram`](Reliable::on_datagram), datagrams to send come out of
-//! [`poll_transmit`](Reliable::poll_transmit), the time is an argument, and [`deadline`](Reliable::deadline) says when to come
-//! back if nothing happens. The caller owns the socket and the clock:
+//! [`poll_transmit`](Reliable::poll_transmit), the time is an argument, and [`deadline`](Reliable::deadline)
+//! says when to come back if nothing happens. The caller owns the socket and the clock:
 //!
 //! ```text
 //! loop {
@@ -16,24 +17,25 @@
 //!
 //! # What holds
 //!
-//! - A packet that [`send`](Reliable::send) took comes out of the other end's [`recv`](Reliable::recv) once, after
-//!   all earlier ones, or the pair ends in [`State::Dead`].
-//! - A receiver that does not consume stops its sender. Nothing is dropped for want of room and memory stays within the
-//!   two windows.
+//! - A packet that [`send`](Reliable::send) took comes out of the other end's [`recv`](Reliable::recv) once,
+//!   after all earlier ones, or the pair ends in [`State::Dead`].
+//! - A receiver that does not consume stops its sender. Nothing is dropped for want of room and memory stays
+//!   within the two windows.
 //! - No bytes from the wire can make it panic, loop or grow. What fails a check is dropped and counted.
 //! - What an earlier incarnation of either end left in the network changes nothing.
-//! - When all is delivered and acknowledged both ends fall silent; there is no keep-alive. An idle peer's death is found
-//!   by the next send.
+//! - When all is delivered and acknowledged both ends fall silent; there is no keep-alive. An idle peer's
+//!   death is found by the next send.
 //! - In the steady state no packet allocates: buffers are reused.
 //!
 //! # How
 //!
-//! Cumulative acknowledgement plus a bitmap of the whole window on any datagram; a time stamp echoed with
-//! the time it was held gives exact round trips; loss is found by time after overtaking (`sender.rs`), else by timeouts that back
-//! off; NewReno's congestion window (`congestion.rs`); a window in packets, opened by consumption (`receiver.rs`);
-//! random session numbers (`session.rs`); CRC-32C over header and payload (`wire.rs`), which has an instruction on
-//! every x86-64 and AArch64 server and notices any three flipped bits of contents at any datagram size. It guards against
-//! accidents, not against an attacker; sessions of 64 random bits keep out those who cannot see the traffic.
+//! Cumulative acknowledgement plus a bitmap of the whole window on any datagram; a time stamp echoed with the
+//! time it was held gives exact round trips; loss is found by time after overtaking (`sender.rs`), else by
+//! timeouts that back off; NewReno's congestion window (`congestion.rs`); a window in packets, opened by
+//! consumption (`receiver.rs`); random session numbers (`session.rs`); CRC-32C over header and payload
+//! (`wire.rs`), which has an instruction on every x86-64 and AArch64 server and notices any three flipped
+//! bits of contents at any datagram size. It guards against accidents, not against an attacker; sessions of
+//! 64 random bits keep out those who cannot see the traffic.
 //!
 //! The first packet to an unknown peer waits one round trip for its session;
 //! [`Reliable::with_peer`] saves that where the sessions were exchanged beforehand.
@@ -42,24 +44,26 @@ mod config;
 mod congestion;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
+mod packet;
 mod pool;
 mod receiver;
 mod rtt;
 mod sender;
 mod session;
+mod status;
 mod wire;
 
 pub use config::{ConfigError, ReliableConfig};
 #[cfg(any(test, fuzzing))]
 pub use fuzz::fuzz_datagram;
+pub use packet::{Held, Received};
+pub use status::{DeadReason, ReliableStats, SendError, State};
 
 use crate::time::Nanos;
 use pool::Pool;
-use receiver::{Arrival, Receiver};
+use receiver::Receiver;
 use sender::Sender;
 use session::{Admit, Reply, Session};
-use std::fmt;
-use std::ops::Deref;
 use wire::{Datagram, Header, Kind, SACK_WORDS_MAX, Stamp};
 
 /// One end of a reliable pair.
@@ -110,7 +114,8 @@ impl Reliable {
         Self::with_session(config, Session::new(local_session, None))
     }
 
-    /// An end that was told its peer's session (by the launcher, or in the exchange of addresses) and need not ask.
+    /// An end that was told its peer's session (by the launcher, or in the exchange of addresses) and need
+    /// not ask.
     ///
     /// ```
     /// use barewire_core::filter::reliable::{Reliable, ReliableConfig};
@@ -156,15 +161,17 @@ impl Reliable {
         self.config.payload_max()
     }
 
-    /// Takes a packet of `len` bytes, written by `fill` straight into its slot, where it stays until the peer has it.
+    /// Takes a packet of `len` bytes, written by `fill` straight into its slot, where it stays until the peer
+    /// has it.
     ///
-    /// The bytes `fill` finds are left over from earlier packets of this pair. It is not called if there is an error.
-    /// The packet leaves with a later [`poll_transmit`](Self::poll_transmit), when the peer has room and the network
-    /// too.
+    /// The bytes `fill` finds are left over from earlier packets of this pair. It is not called if there is
+    /// an error. The packet leaves with a later [`poll_transmit`](Self::poll_transmit), when the peer has
+    /// room and the network too.
     ///
     /// # Errors
     /// [`SendError::Full`] while every slot is taken: try again after the next datagram from the peer.
-    /// [`SendError::TooLong`] above [`payload_max`](Self::payload_max), [`SendError::Dead`] for ever after death.
+    /// [`SendError::TooLong`] above [`payload_max`](Self::payload_max), [`SendError::Dead`] for ever after
+    /// death.
     pub fn send(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> Result<(), SendError> {
         if self.state != State::Live {
             return Err(SendError::Dead);
@@ -206,17 +213,19 @@ impl Reliable {
 
     /// The next packet in order, if it has arrived.
     ///
-    /// It is read in its slot. Dropping it consumes it and opens the window; [`leave`](Received::leave) keeps it for
-    /// next time; [`hold`](Received::hold) makes it an owned value. What arrived before death can still be read after.
+    /// It is read in its slot. Dropping it consumes it and opens the window; [`leave`](Received::leave) keeps
+    /// it for next time; [`hold`](Received::hold) makes it an owned value. What arrived before death can
+    /// still be read after.
     pub fn recv(&mut self) -> Option<Received<'_>> {
-        self.receiver.front()?;
-        Some(Received { receiver: &mut self.receiver, pool: &mut self.pool, consume: true })
+        Received::new(&mut self.receiver, &mut self.pool)
     }
 
-    /// Gives back a packet that was [held](Received::hold); the window opens by one and the buffer is used again.
+    /// Gives back a packet that was [held](Received::hold); the window opens by one and the buffer is used
+    /// again.
     pub fn release(&mut self, packet: Held) {
-        self.pool.give(packet.bytes);
-        self.receiver.give_back();
+        if self.receiver.give_back() {
+            self.pool.give(packet.into_bytes());
+        }
     }
 
     /// Writes the next datagram for the peer to `out`, replacing what is there; false if nothing is due.
@@ -250,8 +259,8 @@ impl Reliable {
             || self.transmit_ack(now, peer, out)
     }
 
-    /// When [`poll_transmit`](Self::poll_transmit) next has something to do, if nothing else happens before. A time that
-    /// has passed ([`Nanos::ZERO`] for one) means now, `None` means never.
+    /// When [`poll_transmit`](Self::poll_transmit) next has something to do, if nothing else happens before.
+    /// A time that has passed ([`Nanos::ZERO`] for one) means now, `None` means never.
     #[must_use]
     pub fn deadline(&self) -> Option<Nanos> {
         if self.state != State::Live {
@@ -272,14 +281,15 @@ impl Reliable {
         self.state
     }
 
-    /// Packets taken by [`send`](Self::send) that are not known to have arrived; 0 means that all is delivered.
+    /// Packets taken by [`send`](Self::send) that are not known to have arrived; 0 means that all is
+    /// delivered.
     #[must_use]
     pub fn unacked(&self) -> usize {
         self.sender.unacked()
     }
 
-    /// Since when the peer has owed us an answer; `None` while it owes none. A watchdog can call the peer suspect long before
-    /// it is dead.
+    /// Since when the peer has owed us an answer; `None` while it owes none. A watchdog can call the peer
+    /// suspect long before it is dead.
     #[must_use]
     pub fn unanswered_since(&self) -> Option<Nanos> {
         self.sender.unanswered_since()
@@ -386,191 +396,6 @@ impl Reliable {
             window: self.receiver.window(),
             stamp: Stamp::of(now),
             echo: self.receiver.echo(now),
-        }
-    }
-}
-
-/// A packet whose turn it is, read in its slot. Dropping it consumes it.
-///
-/// ```
-/// # use barewire_core::filter::reliable::{Reliable, ReliableConfig};
-/// # use barewire_core::time::Nanos;
-/// # let mut a = Reliable::with_peer(ReliableConfig::default(), 1, 2)?;
-/// # let mut b = Reliable::with_peer(ReliableConfig::default(), 2, 1)?;
-/// # a.send(3, |buf| buf.copy_from_slice(b"abc"))?;
-/// # let mut wire = Vec::new();
-/// # a.poll_transmit(Nanos::ZERO, &mut wire);
-/// # b.on_datagram(Nanos::ZERO, &wire);
-/// b.recv().expect("it has arrived").leave(); // not now
-/// let packet = b.recv().expect("it is still there").hold(); // ours, credit and all
-/// assert_eq!(&*packet, b"abc");
-/// assert!(b.recv().is_none());
-/// b.release(packet);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug)]
-pub struct Received<'a> {
-    receiver: &'a mut Receiver,
-    pool: &'a mut Pool,
-    consume: bool,
-}
-
-impl Received<'_> {
-    /// Leaves the packet where it is; the next [`recv`](Reliable::recv) finds it again.
-    pub fn leave(mut self) {
-        self.consume = false;
-    }
-
-    /// Takes the packet out without a copy. It keeps its place in the window until [`Reliable::release`].
-    #[must_use = "the window stays smaller until the packet is released"]
-    pub fn hold(mut self) -> Held {
-        self.consume = false;
-        Held {
-            bytes: self.receiver.take().expect("recv() saw the packet and has borrowed the receiver since"),
-        }
-    }
-}
-
-impl Deref for Received<'_> {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        self.receiver.front().unwrap_or_default()
-    }
-}
-
-impl Drop for Received<'_> {
-    fn drop(&mut self) {
-        if !self.consume {
-            return;
-        }
-        if let Some(buffer) = self.receiver.take() {
-            self.pool.give(buffer);
-            self.receiver.give_back();
-        }
-    }
-}
-
-/// A packet taken out of its slot, still counted against the window until [`Reliable::release`] of the same end.
-/// Dropped instead, it makes the window smaller for good.
-#[derive(Debug)]
-pub struct Held {
-    bytes: Vec<u8>,
-}
-
-impl Deref for Held {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-/// Whether a pair works.
-///
-/// ```
-/// use barewire_core::filter::reliable::{Reliable, ReliableConfig, State};
-///
-/// let end = Reliable::new(ReliableConfig::default(), 1)?;
-/// assert_eq!(end.state(), State::Live);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// It works, or nothing has shown yet that it does not.
-    Live,
-    /// It has ended. Nothing more is sent or taken in; a new pair needs a new [`Reliable`] with a new session.
-    Dead(DeadReason),
-}
-
-/// Why a pair ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DeadReason {
-    /// No answer for [`ReliableConfig::dead_after`] while one was due.
-    Silent,
-    /// Another incarnation answers at the peer's address.
-    PeerRestarted,
-}
-
-impl fmt::Display for DeadReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Silent => "the peer does not answer",
-            Self::PeerRestarted => "the peer has restarted",
-        })
-    }
-}
-
-/// Why [`Reliable::send`] did not take a packet.
-///
-/// ```
-/// use barewire_core::filter::reliable::{Reliable, ReliableConfig, SendError};
-///
-/// let mut end = Reliable::new(ReliableConfig { window_packets: 1, ..ReliableConfig::default() }, 1)?;
-/// assert_eq!(end.send(9_999, |_| {}), Err(SendError::TooLong));
-/// assert_eq!(end.send(1, |buf| buf[0] = 7), Ok(()));
-/// assert_eq!(end.send(1, |buf| buf[0] = 8), Err(SendError::Full));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SendError {
-    /// Every slot holds a packet the peer has not acknowledged.
-    #[error("every slot of the send window is taken")]
-    Full,
-    /// Longer than [`Reliable::payload_max`].
-    #[error("the packet is longer than a datagram can carry")]
-    TooLong,
-    /// The pair is [`State::Dead`].
-    #[error("the peer is dead")]
-    Dead,
-}
-
-/// Counters and gauges of one end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ReliableStats {
-    /// Data datagrams sent, repetitions included.
-    pub sent: u64,
-    /// Repetitions among them.
-    pub retransmitted: u64,
-    /// Datagrams sent only to acknowledge, to open the window or to answer a stranger.
-    pub acks: u64,
-    /// Datagrams sent only to be answered: hellos, window probes, session checks.
-    pub probes: u64,
-    /// New packets that arrived.
-    pub received: u64,
-    /// New packets that arrived before an earlier one.
-    pub out_of_order: u64,
-    /// Packets that arrived again.
-    pub duplicates: u64,
-    /// Packets the peer had no leave to send. An honest peer sends none.
-    pub beyond_window: u64,
-    /// Datagrams that failed a check: damaged, cut short or nonsense.
-    pub invalid: u64,
-    /// Sound datagrams of other sessions, and hellos.
-    pub foreign: u64,
-    /// The smoothed round trip, once measured.
-    pub rtt: Option<Nanos>,
-    /// How many packets the congestion window allows in flight.
-    pub congestion_window: u32,
-    /// Packets in flight.
-    pub in_flight: u32,
-    /// Packet buffers made, at most twice the window.
-    pub buffers: usize,
-}
-
-impl ReliableStats {
-    fn count(&mut self, arrival: Arrival) {
-        match arrival {
-            Arrival::InOrder => self.received += 1,
-            Arrival::OutOfOrder => {
-                self.received += 1;
-                self.out_of_order += 1;
-            }
-            Arrival::Duplicate => self.duplicates += 1,
-            Arrival::BeyondWindow => self.beyond_window += 1,
         }
     }
 }

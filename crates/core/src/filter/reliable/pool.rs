@@ -1,8 +1,8 @@
 //! Packet buffers, made when first needed and used again for ever after.
 //!
-//! The last buffer given back is the first taken, so a pair that exchanges one packet at a time keeps to one or two
-//! warm buffers however large its windows are, and an idle pair has none. The windows bound how many are out at
-//! once, hence how many exist.
+//! The last buffer given back is the first taken, so a pair that exchanges one packet at a time keeps to one
+//! or two warm buffers however large its windows are, and an idle pair has none. The windows bound how many
+//! are out at once, hence how many exist.
 
 /// The buffers of one pair.
 #[derive(Debug)]

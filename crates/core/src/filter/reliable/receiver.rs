@@ -1,7 +1,8 @@
 //! The receiving half: packets wait in numbered slots until their turn, and acknowledgements are decided.
 //!
-//! The window's end is the number of packets the consumer has given back plus the number of slots. It never moves back, and
-//! a sender that keeps to it never meets a full receiver; so nothing that was asked for is ever dropped here.
+//! The window's end is the number of packets the consumer has given back plus the number of slots. It never
+//! moves back, and a sender that keeps to it never meets a full receiver; so nothing that was asked for is
+//! ever dropped here.
 //!
 //! An ack is due at once after every second packet, after anything out of order, double or asked for, and
 //! when the consumer has opened a quarter of the window; otherwise `ack_delay` after the packet. Any
@@ -107,9 +108,9 @@ impl Receiver {
         Some(packet)
     }
 
-    /// The consumer is done with a packet: the window opens by one.
-    pub fn give_back(&mut self) {
-        let Some(held) = self.held.checked_sub(1) else { return };
+    /// The consumer is done with a packet: the window opens by one. False if no packet is out.
+    pub fn give_back(&mut self) -> bool {
+        let Some(held) = self.held.checked_sub(1) else { return false };
         self.held = held;
         let quarter = (self.slots_max / 4).max(1);
         if self.end() - self.told_end >= quarter {
@@ -117,6 +118,7 @@ impl Receiver {
         } else if self.told_end.saturating_sub(self.next) < quarter {
             self.ack.soon = true;
         }
+        true
     }
 
     /// The number of the first packet that has not arrived.
@@ -320,6 +322,25 @@ mod tests {
         assert!(receiver.poll_ack(AT));
         receiver.on_ack_sent();
         assert_eq!(receiver.deadline(), None);
+    }
+
+    #[test]
+    fn the_first_room_in_a_closed_window_is_told_soon_and_a_quarter_at_once() {
+        let (mut receiver, mut pool) = receiver(16);
+        for seq in 0..16 {
+            arrive(&mut receiver, &mut pool, seq);
+        }
+        receiver.on_ack_sent();
+        receiver.take();
+        receiver.give_back();
+        assert_eq!(receiver.deadline(), Some(Nanos::ZERO), "the timer is to be set");
+        assert!(!receiver.poll_ack(AT));
+        assert_eq!(receiver.deadline(), Some(AT + Nanos::from_micros(50)));
+        for _ in 0..3 {
+            receiver.take();
+            receiver.give_back();
+        }
+        assert!(receiver.poll_ack(AT));
     }
 
     #[test]

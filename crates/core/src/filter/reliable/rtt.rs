@@ -1,7 +1,7 @@
 //! How long an answer takes: a smoothed round trip, its variation, and the timeout that follows from them.
 //!
-//! The smoothing is RFC 6298's. A sample comes from a stamp that the peer sends back together with the time it
-//! held it, so a sample is never ambiguous after a retransmission and never contains the peer's delayed
+//! The smoothing is RFC 6298's. A sample comes from a stamp that the peer sends back together with the time
+//! it held it, so a sample is never ambiguous after a retransmission and never contains the peer's delayed
 //! acknowledgement.
 
 use crate::time::Nanos;
@@ -53,8 +53,8 @@ impl Rtt {
         self.smoothed
     }
 
-    /// How long to wait for an answer after `backoff` timeouts in a row: doubled each time up to `rto_max`, but
-    /// never below what the measurements say.
+    /// How long to wait for an answer after `backoff` timeouts in a row: doubled each time up to `rto_max`,
+    /// but never below what the measurements say.
     pub fn timeout(&self, backoff: u32) -> Nanos {
         let base = match self.smoothed {
             Some(smoothed) => (smoothed + self.variation * 4 + self.ack_delay).max(self.rto_min),

@@ -1,9 +1,10 @@
 //! The sending half: packets stay in their slots until they have arrived, and leave again when they are lost.
 //!
 //! A packet is lost when something that left after it has arrived and it has been away for a round trip and a
-//! quarter (the idea of RACK, RFC 8985: time, not the count of later arrivals, so mild reordering costs nothing; a packet
-//! taken for lost by mistake makes the quarter two, and so on up to a whole). What arrived is told by the cumulative acknowledgement and the bitmap; the newest departure known to have arrived by the
-//! echoed stamp. When no answer comes at all, the timeout resends the oldest packet past the congestion
+//! quarter (the idea of RACK, RFC 8985: time, not the count of later arrivals, so mild reordering costs
+//! nothing; a packet taken for lost by mistake makes the quarter two, and so on up to a whole). What arrived
+//! is told by the cumulative acknowledgement and the bitmap; the newest departure known to have arrived by
+//! the echoed stamp. When no answer comes at all, the timeout resends the oldest packet past the congestion
 //! window, to provoke one. When the peer's window is closed and nothing is in flight, the timeout sends a
 //! probe instead.
 
@@ -27,10 +28,12 @@ pub(super) struct Sender {
     /// The first packet the peer has no room for.
     peer_end: u64,
     slots_max: usize,
-    /// Departures in their order; those whose packet arrived or left again are skipped when met.
+    /// Departures in their order; those whose packet arrived or left again are skipped when met. Departures
+    /// leave the front only, so behind a live one no packet is listed twice, and packets further than a
+    /// window apart are never listed together: at most two windows' worth.
     flights: VecDeque<Flight>,
     in_flight: u32,
-    /// Packets to send again; those that arrived meanwhile are skipped when met.
+    /// Packets to send again; those that arrived meanwhile are skipped when met. Bounded in the same way.
     lost: VecDeque<u64>,
     lost_now: u32,
     rtt: Rtt,
@@ -172,7 +175,8 @@ impl Sender {
         };
         self.forced = false;
         self.in_flight += 1;
-        self.record_flight(Flight { seq, sent: now });
+        self.flights.push_back(Flight { seq, sent: now });
+        debug_assert!(self.flights.len() <= 2 * self.slots_max && self.lost.len() <= 2 * self.slots_max);
         self.patience.on_sent(now);
         let slot = self.slot_mut(seq).expect("a packet to send is in its slot");
         slot.state = SlotState::InFlight;
@@ -275,11 +279,10 @@ impl Sender {
     /// Declares lost what has been overtaken for long enough, and notes when to look again.
     fn find_losses(&mut self, now: Nanos) {
         self.loss_at = None;
-        let Some(newest) = self.newest_arrived else { return };
         let delay = self.rtt.loss_delay();
         while let Some(&flight) = self.flights.front() {
             if is_live(&self.slots, self.first, flight) {
-                if ticks(flight.sent) > newest {
+                if self.newest_arrived.is_none_or(|newest| ticks(flight.sent) > newest) {
                     return;
                 }
                 if flight.sent + delay > now {
@@ -332,13 +335,6 @@ impl Sender {
         Some(seq)
     }
 
-    fn record_flight(&mut self, flight: Flight) {
-        if self.flights.len() >= self.slots_max * 2 {
-            self.flights.retain(|flight| is_live(&self.slots, self.first, *flight));
-        }
-        self.flights.push_back(flight);
-    }
-
     fn has_new(&self) -> bool {
         self.has_waiting() && self.next < self.peer_end
     }
@@ -356,8 +352,8 @@ impl Sender {
         self.patience.last_event + self.rtt.timeout(self.patience.tries)
     }
 
-    /// Probes grow rare even when they are answered, as long as the answer is a closed window: the peer tells us
-    /// by itself when it opens, a probe only makes up for the loss of that.
+    /// Probes grow rare even when they are answered, as long as the answer is a closed window: the peer tells
+    /// us by itself when it opens, a probe only makes up for the loss of that.
     fn probe_at(&self) -> Nanos {
         self.patience.last_event + self.rtt.timeout(self.probes)
     }
@@ -440,3 +436,91 @@ impl Patience {
 
 /// Timeouts without an answer before silence can mean death.
 const TRIES_MIN: u32 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::super::wire::{self, Header, Kind, Stamp};
+    use super::*;
+
+    fn sender(slots: u32) -> (Sender, Pool) {
+        let config = ReliableConfig { window_packets: slots, ..ReliableConfig::default() };
+        (Sender::new(&config), Pool::new(100))
+    }
+
+    /// What a peer says that has everything before `ack` and the packets named in `sack`.
+    fn ack(
+        sender: &mut Sender,
+        pool: &mut Pool,
+        now: Nanos,
+        ack: u64,
+        sack: &[u64],
+        echo: Option<Nanos>,
+    ) -> bool {
+        let echo = echo.map(|sent| Echo { stamp: Stamp::of(sent), held_ticks: 0 });
+        let header =
+            Header { kind: Kind::Ack, src: 1, dst: 2, seq: 0, ack, window: 100, stamp: Stamp(0), echo };
+        let mut bytes = Vec::new();
+        wire::encode(&header, sack, &[], &mut bytes);
+        let datagram = wire::decode(&bytes).expect("it was just encoded");
+        sender.on_ack(now, &datagram, pool).is_ok()
+    }
+
+    fn send(sender: &mut Sender, pool: &mut Pool, now: Nanos, count: usize) -> Vec<u64> {
+        for _ in 0..count {
+            sender.push(pool.take());
+        }
+        std::iter::from_fn(|| sender.next_packet(now).map(|packet| packet.seq)).collect()
+    }
+
+    #[test]
+    fn a_peer_that_never_echoes_costs_no_memory() {
+        let (mut sender, mut pool) = sender(4);
+        for round in 0..1_000 {
+            let now = Nanos::from_micros(100 * (round + 1));
+            assert_eq!(send(&mut sender, &mut pool, now, 1), [round]);
+            assert!(ack(&mut sender, &mut pool, now + Nanos::MICRO, round + 1, &[], None));
+        }
+        assert_eq!((sender.flights.len(), sender.lost.len(), pool.made()), (0, 0, 1));
+    }
+
+    #[test]
+    fn an_ack_of_what_never_left_is_refused_and_changes_nothing() {
+        let (mut sender, mut pool) = sender(8);
+        ack(&mut sender, &mut pool, Nanos(1), 0, &[], None);
+        assert_eq!(send(&mut sender, &mut pool, Nanos(2), 3), [0, 1, 2]);
+        assert!(!ack(&mut sender, &mut pool, Nanos(3), 4, &[], None));
+        assert!(!ack(&mut sender, &mut pool, Nanos(3), 1, &[0b10], None));
+        assert!(!ack(&mut sender, &mut pool, Nanos(3), u64::MAX, &[1], None));
+        assert_eq!((sender.unacked(), sender.in_flight()), (3, 3));
+        assert!(ack(&mut sender, &mut pool, Nanos(3), 1, &[0b1], None));
+        assert_eq!((sender.unacked(), sender.in_flight()), (2, 1));
+    }
+
+    #[test]
+    fn an_overtaken_packet_is_lost_after_a_round_trip_and_a_quarter() {
+        let (mut sender, mut pool) = sender(8);
+        let (start, rtt) = (Nanos::SECOND, Nanos::from_micros(1_000));
+        ack(&mut sender, &mut pool, start, 0, &[], None);
+        send(&mut sender, &mut pool, start, 3);
+        assert!(ack(&mut sender, &mut pool, start + rtt, 0, &[0b11], Some(start)));
+        let due = sender.deadline().expect("a loss is suspected");
+        assert!((due - start).0.abs_diff(1_250_000) < 200, "{}", due - start);
+        sender.on_time(Nanos(due.0 - 1));
+        assert!(sender.next_packet(due).is_none());
+        sender.on_time(due);
+        let again = sender.next_packet(due).expect("it is lost now");
+        assert!(again.seq == 0 && again.again);
+    }
+
+    #[test]
+    fn a_timeout_sends_the_oldest_packet_past_a_full_congestion_window() {
+        let (mut sender, mut pool) = sender(64);
+        ack(&mut sender, &mut pool, Nanos(1), 0, &[], None);
+        assert_eq!(send(&mut sender, &mut pool, Nanos(2), 64).len(), 10);
+        let due = sender.deadline().expect("an answer is awaited");
+        sender.on_time(due);
+        assert_eq!(sender.next_packet(due).map(|packet| packet.seq), Some(0));
+        assert!(sender.next_packet(due).is_none());
+        assert!(sender.deadline().is_some_and(|next| next - due > due - Nanos(2)), "it backs off");
+    }
+}

@@ -1,14 +1,14 @@
 //! Who is speaking: incarnations of the two ends, told apart by random session numbers.
 //!
 //! Every datagram names its sender's session and the one it is meant for. One meant for another session than
-//! ours proves nothing and touches nothing, so what an earlier incarnation left in the network cannot be taken for
-//! new. Three rules follow, and they hold however late a datagram arrives:
+//! ours proves nothing and touches nothing, so what an earlier incarnation left in the network cannot be
+//! taken for new. Three rules follow, and they hold however late a datagram arrives:
 //!
-//! 1. A peer is accepted once it has addressed us by our own session: only then does it surely live in our time.
-//!    A first datagram (hello) cannot do that; it is merely answered.
+//! 1. A peer is accepted once it has addressed us by our own session: only then does it surely live in our
+//!    time. A first datagram (hello) cannot do that; it is merely answered.
 //! 2. Whoever addresses a session that is not ours gets a reset that names that session.
-//! 3. The peer has restarted when, and only when, a reset names the session we believe it has. A hello from another session
-//!    could be years old; it only makes us ask the current one.
+//! 3. The peer has restarted when, and only when, a reset names the session we believe it has. A hello from
+//!    another session could be years old; it only makes us ask the current one.
 
 use super::wire::{Header, Kind};
 

@@ -215,8 +215,8 @@ pub(super) fn span(ticks: u64) -> Nanos {
     Nanos(ticks.saturating_mul(1 << TICK_SHIFT))
 }
 
-/// Overwrites the sessions of a datagram and makes its checksum right again, so that a fuzzer's bytes get past
-/// the first two doors. Leaves anything too short alone.
+/// Overwrites the sessions of a datagram and makes its checksum right again, so that a fuzzer's bytes get
+/// past the first two doors. Leaves anything too short alone.
 #[cfg(any(test, fuzzing))]
 pub(super) fn reseal(bytes: &mut [u8], src: u64, dst: u64) {
     if bytes.len() < HEADER_BYTES {
