@@ -26,6 +26,7 @@ pub mod config;
 mod connect;
 pub mod endpoint;
 pub mod error;
+pub mod filter;
 pub mod incoming;
 pub mod job;
 mod peer;
@@ -35,6 +36,7 @@ mod provider;
 pub mod region;
 pub mod stats;
 pub mod stream;
+pub mod time;
 pub mod wait;
 pub mod wire;
 
