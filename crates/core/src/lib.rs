@@ -24,8 +24,10 @@
 mod auth;
 pub mod config;
 mod connect;
+mod credit;
 pub mod endpoint;
 pub mod error;
+mod hello;
 pub mod incoming;
 pub mod job;
 mod peer;

@@ -20,6 +20,8 @@ pub mod memory;
 pub mod ring;
 pub mod sync;
 #[cfg(not(loom))]
+pub mod tcp;
+#[cfg(not(loom))]
 pub mod wirebuf;
 
 pub use rustix;
