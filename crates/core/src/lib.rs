@@ -24,9 +24,11 @@
 mod auth;
 pub mod config;
 mod connect;
+mod credit;
 pub mod endpoint;
 pub mod error;
 pub mod filter;
+mod hello;
 pub mod incoming;
 pub mod job;
 mod peer;

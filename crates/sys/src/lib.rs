@@ -24,6 +24,7 @@ pub mod ring;
 pub mod sync;
 #[cfg(not(loom))]
 pub mod userbuf;
+pub mod tcp;
 #[cfg(not(loom))]
 pub mod wirebuf;
 
