@@ -36,6 +36,11 @@ impl Identity {
         Identity { job, key, host }
     }
 
+    /// For an endpoint that has no address.
+    pub fn nowhere(job: JobId, key: JobKey) -> Identity {
+        Identity { job, key, host: [0; 16] }
+    }
+
     pub fn card(&self, me: Peer, local: bool) -> Card {
         let local = if local { local::name(self.job, me.0) } else { String::new() };
         Card { peer: me, pid: std::process::id(), host: self.host, local, tcp: Vec::new() }
@@ -61,6 +66,9 @@ impl Endpoint {
     /// Begins to connect to a peer, or goes on with it. Returns at once.
     #[cold]
     pub(crate) fn connect(&mut self, to: Peer) {
+        if self.connect_by_datagrams(to) {
+            return;
+        }
         let peer = &mut self.peers[to.index()];
         if peer.since.is_none() {
             peer.since = Some(Instant::now());
@@ -141,7 +149,7 @@ impl Endpoint {
             Source::RingTx(peer) => {
                 let alive = match &mut self.peers[peer.index()].tx {
                     Tx::Ring(ring) => ring.poll_socket(),
-                    Tx::Closed => true,
+                    Tx::Closed | Tx::Datagram(_) => true,
                 };
                 if !alive {
                     self.close_tx(peer);
@@ -240,11 +248,14 @@ impl Endpoint {
     /// A peer is gone: its operations fail from now on.
     pub(crate) fn lose(&mut self, peer: Peer, reason: String) {
         self.connecting.retain(|&other| other != peer);
+        self.close_datagram_link(peer);
+        let stats = self.peer_stats(peer);
         let entry = &mut self.peers[peer.index()];
         if !entry.is_gone() {
             tracing::debug!(me = self.me.0, peer = peer.0, reason, "lost");
             entry.state = PeerState::Lost(reason);
         }
+        entry.stats = stats;
         entry.outbox.clear();
         entry.refresh_fast();
         self.deferring.retain(|&other| other != peer);
@@ -255,7 +266,7 @@ impl Endpoint {
         self.ops.fail_peer(peer, crate::region::RegionError::Send(SendError::Lost(peer)));
         self.serving.forget(peer);
         self.imports.forget(peer);
-        if !self.lost.contains(&peer) {
+        if !entry.told_lost && !self.lost.contains(&peer) {
             self.lost.push_back(peer);
         }
     }
@@ -263,6 +274,7 @@ impl Endpoint {
     /// Tells the layer above of peers that are gone.
     pub(crate) fn tell_lost<D: Deliver>(&mut self, deliver: &mut D) {
         while let Some(peer) = self.lost.pop_front() {
+            self.peers[peer.index()].told_lost = true;
             deliver.peer_lost(self, peer);
         }
     }
@@ -277,7 +289,11 @@ impl Drop for Endpoint {
         self.flush_outboxes();
         let bye =
             crate::wire::Head { kind: crate::wire::Kind::Bye, flags: 0, port: crate::Port(0), len: 0, w1: 0 };
-        for peer in &mut self.peers {
+        if self.datagrams.is_some() {
+            self.linger_on_datagrams(bye);
+            return;
+        }
+        for peer in self.peers.iter_mut() {
             let _ = peer.tx.send(&mut self.pool, bye, crate::provider::Class::Control, |_| {});
         }
     }

@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use barewire_sys::bell::Bell;
 use barewire_sys::fork;
@@ -14,9 +15,10 @@ use crate::config::Config;
 use crate::connect::Identity;
 use crate::error::{Full, OpenError, SendError};
 use crate::job::{Directory, Job};
-use crate::peer::{PeerEntry, PeerState};
+use crate::peer::{PeerEntry, PeerState, PeerTable};
 use crate::poller::{Poller, Source};
 use crate::progress::Inbound;
+use crate::provider::datagram::Datagrams;
 use crate::provider::pool::Pool;
 use crate::provider::shm::{RingRx, RingTx};
 use crate::provider::{Class, Rx, Tx, local};
@@ -30,7 +32,7 @@ use crate::{Peer, Port};
 pub struct Endpoint {
     pub(crate) guard: fork::Guard,
     pub(crate) me: Peer,
-    pub(crate) peers: Vec<PeerEntry>,
+    pub(crate) peers: PeerTable,
     pub(crate) inbound: Vec<InboundSlot>,
     /// Where the next `progress` begins, so that no peer is always first.
     pub(crate) turn: usize,
@@ -43,7 +45,7 @@ pub struct Endpoint {
     pub(crate) ops: Ops,
     pub(crate) serving: Serving,
     pub(crate) pool: Pool,
-    pub(crate) bell: Bell,
+    pub(crate) bell: Arc<Bell>,
     pub(crate) dozing: bool,
     /// How many of the last yields let somebody else run; see `wait`.
     pub(crate) crowd: u32,
@@ -53,6 +55,7 @@ pub struct Endpoint {
     pub(crate) pending: Vec<crate::connect::Pending>,
     pub(crate) connecting: Vec<Peer>,
     pub(crate) lost: VecDeque<Peer>,
+    pub(crate) datagrams: Option<Box<Datagrams>>,
     pub(crate) identity: Identity,
     pub(crate) directory: Directory,
     pub(crate) config: Config,
@@ -77,17 +80,58 @@ impl Endpoint {
     /// ```
     pub fn open(job: Job, config: Config) -> Result<Endpoint, OpenError> {
         config.check()?;
+        let (bell, poller) = Endpoint::doors()?;
+        let (size, peers) = (job.size, PeerTable::dense(job.size));
+        let identity = Identity::new(job.id, job.key.clone());
+        let mut endpoint = Endpoint::assemble(job, config, peers, identity, bell, poller);
+        endpoint.connect_to_self()?;
+        if size > 1 {
+            endpoint.listen()?;
+        }
+        Ok(endpoint)
+    }
+
+    /// An endpoint all of whose peers are reached by datagrams.
+    pub(crate) fn on_datagrams(
+        job: Job,
+        config: Config,
+        bell: Arc<Bell>,
+        poller: Poller,
+        datagrams: Datagrams,
+    ) -> Endpoint {
+        let peers = PeerTable::sparse(job.size);
+        let identity = Identity::nowhere(job.id, job.key.clone());
+        let mut endpoint = Endpoint::assemble(job, config, peers, identity, bell, poller);
+        endpoint.datagrams = Some(Box::new(datagrams));
+        if endpoint.is_virtual() {
+            endpoint.crowd = crate::wait::CROWD_MAX;
+        }
+        endpoint
+    }
+
+    /// What an endpoint waits at.
+    pub(crate) fn doors() -> Result<(Arc<Bell>, Poller), OpenError> {
         let socket_error = |what| {
             move |errno: barewire_sys::rustix::io::Errno| OpenError::Socket { what, error: errno.into() }
         };
-        let me = Peer(job.rank);
         let bell = Bell::create()?;
         let poller = Poller::new().map_err(socket_error("an epoll"))?;
         poller.add(bell.fd(), Source::Bell).map_err(socket_error("the doorbell"))?;
-        let mut endpoint = Endpoint {
+        Ok((Arc::new(bell), poller))
+    }
+
+    fn assemble(
+        job: Job,
+        config: Config,
+        peers: PeerTable,
+        identity: Identity,
+        bell: Arc<Bell>,
+        poller: Poller,
+    ) -> Endpoint {
+        Endpoint {
             guard: fork::Guard::new(),
-            me,
-            peers: (0..job.size).map(|_| PeerEntry::new()).collect(),
+            me: Peer(job.rank),
+            peers,
             inbound: Vec::new(),
             turn: 0,
             idle: 0,
@@ -105,18 +149,14 @@ impl Endpoint {
             pending: Vec::new(),
             connecting: Vec::new(),
             lost: VecDeque::new(),
-            identity: Identity::new(job.id, job.key),
+            datagrams: None,
+            identity,
             directory: job.directory,
             config,
-        };
-        endpoint.connect_to_self()?;
-        if job.size > 1 {
-            endpoint.listen()?;
         }
-        Ok(endpoint)
     }
 
-    fn connect_to_self(&mut self) -> Result<(), OpenError> {
+    pub(crate) fn connect_to_self(&mut self) -> Result<(), OpenError> {
         let bytes = self.config.ring_bytes;
         let memory = RingMemory::create(bytes)?;
         let fd =
@@ -264,7 +304,10 @@ impl Endpoint {
 
     /// The longest message that [`Endpoint::send`] takes for this peer.
     pub fn message_max(&self, to: Peer) -> usize {
-        self.peers.get(to.index()).map_or(0, |peer| peer.tx.payload_max())
+        self.peers.get(to.index()).map_or(0, |peer| match (&peer.tx, &self.datagrams) {
+            (Tx::Closed, Some(datagrams)) if to != self.me => datagrams.payload_max(),
+            (tx, _) => tx.payload_max(),
+        })
     }
 
     /// How a peer is doing.
@@ -279,6 +322,7 @@ impl Endpoint {
             match &peer.tx {
                 Tx::Closed => {}
                 Tx::Ring(ring) => stats.rung = ring.rung,
+                Tx::Datagram(link) => stats.retransmitted += link.reliable.stats().retransmitted,
             }
             stats
         })
@@ -336,6 +380,9 @@ impl Endpoint {
             Ok(()) => {
                 peer.stats.sent += 1;
                 peer.stats.sent_bytes += u64::from(head.len);
+                if matches!(peer.tx, Tx::Datagram(_)) {
+                    self.transmit_to(to);
+                }
                 Ok(())
             }
             Err(Full) => {
@@ -374,6 +421,7 @@ impl Endpoint {
     /// Sends what waits in outboxes, as far as there is room.
     pub(crate) fn flush_outboxes(&mut self) {
         let mut waiting = std::mem::take(&mut self.deferring);
+        let deferring = if self.datagrams.is_some() { waiting.clone() } else { Vec::new() };
         waiting.retain(|&to| {
             let peer = &mut self.peers[to.index()];
             while let Some((head, payload)) = peer.outbox.front() {
@@ -391,5 +439,6 @@ impl Endpoint {
             false
         });
         self.deferring.extend(waiting);
+        deferring.into_iter().for_each(|to| self.transmit_to(to));
     }
 }

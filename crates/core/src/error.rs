@@ -79,6 +79,12 @@ pub enum WaitError {
     /// A peer that the wait needs is gone.
     #[error("peer {} is gone", .0.0)]
     Lost(Peer),
+    /// Only in a simulated network's virtual time: another endpoint acts next. Let it make progress, then wait again.
+    #[error("in virtual time it is endpoint {}'s turn: make its progress first", .0.0)]
+    NotOurTurn(Peer),
+    /// Only in a simulated network's virtual time: nobody has anything to do, so nothing will ever arrive.
+    #[error("in virtual time nothing will ever happen again: every endpoint is idle")]
+    Never,
     /// The process forked after it opened the endpoint.
     #[error(
         "this process was forked from the one that opened the endpoint; open a new endpoint in the child"

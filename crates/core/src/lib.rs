@@ -25,6 +25,7 @@ mod auth;
 pub mod config;
 mod connect;
 mod credit;
+mod datagrams;
 pub mod endpoint;
 pub mod error;
 pub mod filter;
@@ -47,6 +48,7 @@ pub use endpoint::Endpoint;
 pub use error::{Full, OpenError, SendError, WaitError};
 pub use incoming::{Deliver, Flow, Frame, Ignore, Incoming};
 pub use peer::PeerState;
+pub use provider::sim;
 pub use stats::Stats;
 pub use stream::Sending;
 

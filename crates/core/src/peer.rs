@@ -1,6 +1,7 @@
 //! What an endpoint knows about one peer.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::{Index, IndexMut};
 
 use crate::provider::Tx;
 use crate::stats::Stats;
@@ -36,6 +37,8 @@ pub(crate) struct PeerEntry {
     /// When we began to connect, to give up in time.
     pub since: Option<std::time::Instant>,
     pub stats: Stats,
+    /// The layer above knows that it is gone.
+    pub told_lost: bool,
 }
 
 impl PeerEntry {
@@ -49,6 +52,7 @@ impl PeerEntry {
             card: None,
             since: None,
             stats: Stats::default(),
+            told_lost: false,
         }
     }
 
@@ -59,5 +63,73 @@ impl PeerEntry {
     /// Recomputes whether the short way is open.
     pub fn refresh_fast(&mut self) {
         self.fast = matches!(self.tx, Tx::Ring(_)) && self.outbox.is_empty() && !self.is_gone();
+    }
+}
+
+/// The entries of all peers: side by side, or, where an endpoint knows thousands and talks to few, only those it talks to.
+#[derive(Debug)]
+pub(crate) struct PeerTable {
+    near: Vec<PeerEntry>,
+    far: BTreeMap<usize, PeerEntry>,
+    size: usize,
+    /// What is known of peers nobody has talked to yet.
+    blank: PeerEntry,
+}
+
+impl PeerTable {
+    pub fn dense(size: u32) -> PeerTable {
+        let near = (0..size).map(|_| PeerEntry::new()).collect();
+        PeerTable { near, far: BTreeMap::new(), size: size as usize, blank: PeerEntry::new() }
+    }
+
+    pub fn sparse(size: u32) -> PeerTable {
+        PeerTable { near: Vec::new(), far: BTreeMap::new(), size: size as usize, blank: PeerEntry::new() }
+    }
+
+    pub fn len(&self) -> usize {
+        self.size
+    }
+
+    #[inline(always)]
+    pub fn get(&self, at: usize) -> Option<&PeerEntry> {
+        if at < self.near.len() { Some(&self.near[at]) } else { self.get_far(at) }
+    }
+
+    #[inline(always)]
+    pub fn get_mut(&mut self, at: usize) -> Option<&mut PeerEntry> {
+        if at < self.near.len() { Some(&mut self.near[at]) } else { self.get_far_mut(at) }
+    }
+
+    /// Everybody that was talked to, and perhaps others.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut PeerEntry> {
+        self.near.iter_mut().chain(self.far.values_mut())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn get_far(&self, at: usize) -> Option<&PeerEntry> {
+        if at < self.size { Some(self.far.get(&at).unwrap_or(&self.blank)) } else { None }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn get_far_mut(&mut self, at: usize) -> Option<&mut PeerEntry> {
+        if at < self.size { Some(self.far.entry(at).or_insert_with(PeerEntry::new)) } else { None }
+    }
+}
+
+impl Index<usize> for PeerTable {
+    type Output = PeerEntry;
+
+    #[inline(always)]
+    fn index(&self, at: usize) -> &PeerEntry {
+        self.get(at).expect("callers pass peers of this job")
+    }
+}
+
+impl IndexMut<usize> for PeerTable {
+    #[inline(always)]
+    fn index_mut(&mut self, at: usize) -> &mut PeerEntry {
+        self.get_mut(at).expect("callers pass peers of this job")
     }
 }

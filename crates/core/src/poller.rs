@@ -1,6 +1,7 @@
 //! One descriptor to wait on: an epoll over the doorbell, the sockets and the directory.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use barewire_sys::rustix::event::{Timespec, epoll};
@@ -52,7 +53,7 @@ impl Source {
 }
 
 pub(crate) struct Poller {
-    epoll: OwnedFd,
+    epoll: Arc<OwnedFd>,
     events: Vec<epoll::Event>,
 }
 
@@ -65,7 +66,12 @@ impl std::fmt::Debug for Poller {
 impl Poller {
     pub fn new() -> Result<Poller, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        Ok(Poller { epoll, events: Vec::with_capacity(64) })
+        Ok(Poller { epoll: Arc::new(epoll), events: Vec::with_capacity(64) })
+    }
+
+    /// A second poller of the same things.
+    pub fn share(&self) -> Poller {
+        Poller { epoll: Arc::clone(&self.epoll), events: Vec::new() }
     }
 
     pub fn add(&self, fd: impl AsFd, source: Source) -> Result<(), Errno> {

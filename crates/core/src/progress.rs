@@ -12,7 +12,7 @@ use crate::stream::OpenMessages;
 use crate::wire::{self, Begin, FLAG_CHUNK, Head, Kind};
 
 /// Packets taken from one peer before the next has its turn.
-const BATCH: u32 = 64;
+pub(crate) const BATCH: u32 = 64;
 /// Idle calls of `progress` between two looks at sockets, listeners and the directory.
 const IDLE_BEFORE_HOUSEKEEPING: u32 = 256;
 
@@ -24,7 +24,7 @@ pub(crate) struct Inbound {
 }
 
 /// How handling one packet ended.
-enum Handled {
+pub(crate) enum Handled {
     Next,
     Quit,
     /// The peer said something no peer of ours would say.
@@ -47,6 +47,9 @@ impl Endpoint {
     #[inline]
     pub fn progress<D: Deliver>(&mut self, deliver: &mut D, budget: usize) -> usize {
         let mut budget = Budget { left: budget, taken: 0, quit: false };
+        if self.datagrams.is_some() {
+            self.receive_datagrams();
+        }
         let links = self.inbound.len();
         for step in 0..links {
             let mut at = self.turn + step;
@@ -59,6 +62,9 @@ impl Endpoint {
         }
         if !self.deferring.is_empty() || !self.ops.sending.is_empty() || !self.serving.is_empty() {
             self.push_on();
+        }
+        if self.datagrams.is_some() {
+            self.transmit_datagrams(deliver);
         }
         if budget.taken == 0 {
             self.idle += 1;
@@ -81,15 +87,28 @@ impl Endpoint {
     fn take_from<D: Deliver>(&mut self, deliver: &mut D, at: usize, budget: &mut Budget) {
         // Taken out while its packets are handled, so that handlers may use the endpoint; a handler that makes progress
         // itself finds the place empty and passes over it.
-        let InboundSlot { peer, inbound } = &mut self.inbound[at];
+        let Some(InboundSlot { peer, inbound }) = self.inbound.get_mut(at) else { return };
         let peer = *peer;
         let Some(mut link) = inbound.take() else { return };
         let Inbound { rx, open } = &mut *link;
-        let Rx::Ring(ring) = rx;
-        let fate = self.take_from_ring(deliver, peer, ring, open, budget);
+        let fate = match rx {
+            Rx::Ring(ring) => self.take_from_ring(deliver, peer, ring, open, budget),
+            Rx::Datagram(rx) => self.take_from_datagrams(deliver, peer, rx, open, budget),
+        };
         match fate {
-            Ok(()) => self.inbound[at].inbound = Some(link),
+            Ok(()) => match self.inbound.get_mut(at) {
+                Some(slot) if slot.peer == peer => slot.inbound = Some(link),
+                _ => self.put_back(peer, link),
+            },
             Err(reason) => self.end_inbound(deliver, peer, reason),
+        }
+    }
+
+    /// Puts a link back whose place has moved while a handler ran; a peer that was lost meanwhile has none.
+    #[cold]
+    fn put_back(&mut self, peer: Peer, link: Box<Inbound>) {
+        if let Some(slot) = self.inbound.iter_mut().find(|slot| slot.peer == peer) {
+            slot.inbound = Some(link);
         }
     }
 
@@ -176,7 +195,7 @@ impl Endpoint {
     }
 
     /// Hands one packet of any kind to whom it concerns.
-    fn dispatch<D: Deliver>(
+    pub(crate) fn dispatch<D: Deliver>(
         &mut self,
         deliver: &mut D,
         from: Peer,
@@ -208,6 +227,7 @@ impl Endpoint {
                 Handled::Next
             }
             Kind::Ping => Handled::Next,
+            Kind::Credit if self.peers[from.index()].tx.returned(head.w1) => Handled::Next,
             Kind::Credit => Handled::Nonsense("credit for a link that has none"),
             Kind::Put => match self.on_put(deliver, from, &head, &mut payload) {
                 Some(flow) => flow.into(),
@@ -230,6 +250,7 @@ impl Endpoint {
             EndReason::Closed => "its process ended or closed the connection".to_owned(),
             EndReason::TooLong => "it sent a packet longer than the ring".to_owned(),
             EndReason::Nonsense(what) => format!("it sent {what}"),
+            EndReason::Broken(reason) => reason,
         };
         self.lose(from, reason);
         self.tell_lost(deliver);
@@ -249,29 +270,30 @@ fn sense(handled: Option<()>) -> Handled {
 }
 
 /// Why nothing more comes from a peer.
-enum EndReason {
+pub(crate) enum EndReason {
     Closed,
     TooLong,
     Nonsense(&'static str),
+    Broken(String),
 }
 
 /// What one call of `progress` may still take.
-struct Budget {
-    left: usize,
-    taken: usize,
-    quit: bool,
+pub(crate) struct Budget {
+    pub left: usize,
+    pub taken: usize,
+    pub quit: bool,
 }
 
 impl Budget {
     #[inline(always)]
-    fn spend(&mut self, bytes: usize) {
+    pub fn spend(&mut self, bytes: usize) {
         // A packet without payload still costs something, or a flood of them would be free.
         self.left = self.left.saturating_sub(bytes.max(1));
         self.taken += 1;
     }
 
     #[inline(always)]
-    fn is_spent(&self) -> bool {
+    pub fn is_spent(&self) -> bool {
         self.left == 0 || self.quit
     }
 }

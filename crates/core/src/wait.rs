@@ -20,7 +20,7 @@ const SPINS: u32 = 200;
 /// A yield that takes longer than this let somebody else run.
 const BUSY_YIELD: Duration = Duration::from_micros(4);
 /// How many of the last yields let others run, at most; half of it means that the processors are shared.
-const CROWD_MAX: u32 = 16;
+pub(crate) const CROWD_MAX: u32 = 16;
 
 /// What a wait is for, in the words the watchdog will use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,8 +94,12 @@ impl Endpoint {
         if !self.guard.is_parent() {
             return Err(WaitError::Forked);
         }
-        if let Some(peer) = waiting.on.filter(|peer| self.peers.get(peer.index()).is_none_or(|p| p.is_gone())) {
+        if let Some(peer) = waiting.on.filter(|peer| self.peers.get(peer.index()).is_none_or(|p| p.is_gone()))
+        {
             return Err(WaitError::Lost(peer));
+        }
+        if self.is_virtual() {
+            return self.wait_virtually(timeout, &mut clock.virtual_start);
         }
         let now = Instant::now();
         let started = *clock.started.get_or_insert(now);
@@ -126,7 +130,7 @@ impl Endpoint {
     /// Sleeps until something may have arrived, at most `longest`.
     fn sleep<D: Deliver>(&mut self, deliver: &mut D, longest: Option<Duration>) {
         if self.doze() {
-            let ready = self.poller.wait(longest);
+            let ready = self.poller.wait(longest.into_iter().chain(self.datagram_deadline()).min());
             ready.into_iter().for_each(|source| self.attend(source));
         } else {
             // Something is in the making that rings no bell, such as a connection: let time pass.
@@ -156,8 +160,13 @@ impl Endpoint {
             && self.lost.is_empty()
             && self.inbound.iter_mut().all(|slot| match slot.inbound.as_mut().map(|link| &mut link.rx) {
                 Some(Rx::Ring(ring)) => ring.is_quiet(),
+                Some(Rx::Datagram(rx)) => {
+                    rx.settle();
+                    rx.credit.due_before_idle().is_none()
+                }
                 None => true,
-            });
+            })
+            && self.are_datagrams_quiet();
         if !quiet {
             self.undoze();
         }
@@ -207,6 +216,10 @@ impl Endpoint {
                 let (used, lines) = ring.credit();
                 format!("{used} of {lines} lines on their way")
             }
+            Tx::Datagram(link) => {
+                let (used, bytes) = link.credit();
+                format!("{used} of {bytes} bytes and {} packets on their way", link.reliable.unacked())
+            }
         };
         let process = entry.card.as_ref().map_or(String::new(), |card| process_state(card.pid));
         format!(
@@ -243,4 +256,5 @@ struct WaitClock {
     started: Option<Instant>,
     quiet_since: Option<Instant>,
     report_after: Option<Duration>,
+    virtual_start: Option<crate::time::Nanos>,
 }

@@ -123,14 +123,19 @@ impl Fault {
     /// Puts a datagram on the wire.
     pub fn push(&mut self, now: Nanos, datagram: &[u8]) {
         self.stats.pushed += 1;
-        if self.link != Link::Up || self.rng.chance(self.config.loss) {
+        if self.link != Link::Up {
             self.stats.lost += 1;
             return;
         }
-        self.launch(now, datagram);
-        if self.rng.chance(self.config.duplicate) {
-            self.stats.duplicated += 1;
-            self.launch(now, datagram);
+        let copies = self.config.impair(&mut self.rng, &mut self.stats, datagram);
+        for copy in copies.into_iter().flatten() {
+            if self.in_flight.len() >= self.config.queue_max {
+                self.stats.lost += 1;
+                continue;
+            }
+            let due = now + self.config.delay + copy.held_back;
+            self.pushed_serial += 1;
+            self.in_flight.push(Reverse(Flight { due, serial: self.pushed_serial, bytes: copy.bytes }));
         }
     }
 
@@ -206,36 +211,57 @@ impl Fault {
     pub fn stats(&self) -> FaultStats {
         self.stats
     }
+}
 
-    /// One copy of a datagram, with its own damage and its own delay.
-    fn launch(&mut self, now: Nanos, datagram: &[u8]) {
-        if self.in_flight.len() >= self.config.queue_max {
-            self.stats.lost += 1;
-            return;
+/// What is left of a datagram, and how much later than others it arrives.
+#[derive(Debug)]
+pub(crate) struct Copy {
+    pub bytes: Vec<u8>,
+    pub held_back: Nanos,
+}
+
+impl FaultConfig {
+    /// Decides what becomes of one datagram: nothing, one copy, or two, each with faults of its own.
+    pub(crate) fn impair(
+        &self,
+        rng: &mut SplitMix64,
+        stats: &mut FaultStats,
+        datagram: &[u8],
+    ) -> [Option<Copy>; 2] {
+        if rng.chance(self.loss) {
+            stats.lost += 1;
+            return [None, None];
         }
-        let mut bytes = datagram.to_vec();
-        if self.rng.chance(self.config.truncate) && !bytes.is_empty() {
-            bytes.truncate(self.rng.below(bytes.len() as u64) as usize);
-            self.stats.truncated += 1;
-        }
-        if self.rng.chance(self.config.corrupt) && !bytes.is_empty() {
-            self.flip_bits(&mut bytes);
-        }
-        let mut due = now + self.config.delay;
-        if self.rng.chance(self.config.reorder) {
-            due += Nanos(self.rng.below(self.config.jitter.0.saturating_add(1)));
-            self.stats.reordered += 1;
-        }
-        self.pushed_serial += 1;
-        self.in_flight.push(Reverse(Flight { due, serial: self.pushed_serial, bytes }));
+        let first = self.damage(rng, stats, datagram);
+        let twice = rng.chance(self.duplicate);
+        stats.duplicated += u64::from(twice);
+        [Some(first), twice.then(|| self.damage(rng, stats, datagram))]
     }
 
-    fn flip_bits(&mut self, bytes: &mut [u8]) {
-        self.stats.corrupted += 1;
-        for _ in 0..=self.rng.below(8) {
-            let at = self.rng.below(bytes.len() as u64) as usize;
-            bytes[at] ^= 1 << self.rng.below(8);
+    /// One copy of a datagram, with its own damage and its own delay.
+    fn damage(&self, rng: &mut SplitMix64, stats: &mut FaultStats, datagram: &[u8]) -> Copy {
+        let mut bytes = datagram.to_vec();
+        if rng.chance(self.truncate) && !bytes.is_empty() {
+            bytes.truncate(rng.below(bytes.len() as u64) as usize);
+            stats.truncated += 1;
         }
+        if rng.chance(self.corrupt) && !bytes.is_empty() {
+            stats.corrupted += 1;
+            flip_bits(rng, &mut bytes);
+        }
+        let mut held_back = Nanos::ZERO;
+        if rng.chance(self.reorder) {
+            held_back = Nanos(rng.below(self.jitter.0.saturating_add(1)));
+            stats.reordered += 1;
+        }
+        Copy { bytes, held_back }
+    }
+}
+
+fn flip_bits(rng: &mut SplitMix64, bytes: &mut [u8]) {
+    for _ in 0..=rng.below(8) {
+        let at = rng.below(bytes.len() as u64) as usize;
+        bytes[at] ^= 1 << rng.below(8);
     }
 }
 

@@ -1,8 +1,10 @@
 //! Providers: the wires. One closed enum for each direction, so that the hot path is a match and not a call through a table.
 
+pub(crate) mod datagram;
 pub(crate) mod local;
 pub(crate) mod pool;
 pub(crate) mod shm;
+pub mod sim;
 
 use barewire_sys::ring::Full;
 use barewire_sys::wirebuf::WireMut;
@@ -26,6 +28,8 @@ pub(crate) enum Tx {
     Closed,
     /// Shared memory, to a neighbour or to ourselves.
     Ring(Box<shm::RingTx>),
+    /// A wire that may lose, double and reorder.
+    Datagram(Box<datagram::DatagramTx>),
 }
 
 impl Tx {
@@ -40,6 +44,7 @@ impl Tx {
         match self {
             Tx::Closed => Err(Full),
             Tx::Ring(ring) => ring.send(pool, head, class, fill),
+            Tx::Datagram(link) => link.send(head, class, fill),
         }
     }
 
@@ -48,6 +53,7 @@ impl Tx {
         match self {
             Tx::Closed => 0,
             Tx::Ring(ring) => ring.payload_now(pool),
+            Tx::Datagram(link) => link.payload_now(),
         }
     }
 
@@ -56,6 +62,16 @@ impl Tx {
         match self {
             Tx::Closed => shm::PACKET_BYTES_MAX,
             Tx::Ring(ring) => ring.payload_max(),
+            Tx::Datagram(link) => link.payload_max(),
+        }
+    }
+
+    /// The receiver says how many bytes it is done with since the link opened; false if that cannot be.
+    pub fn returned(&mut self, count: u64) -> bool {
+        match self {
+            Tx::Closed => true,
+            Tx::Ring(_) => false,
+            Tx::Datagram(link) => link.returned(count).is_ok(),
         }
     }
 }
@@ -65,4 +81,6 @@ impl Tx {
 pub(crate) enum Rx {
     /// Shared memory, from a neighbour or from ourselves.
     Ring(shm::RingRx),
+    /// A wire that may lose, double and reorder.
+    Datagram(datagram::DatagramRx),
 }

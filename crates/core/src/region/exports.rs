@@ -71,7 +71,11 @@ impl Endpoint {
     /// Lets others use `memory`. The handle stays usable here; the memory lives until the export is revoked and every
     /// handle is gone.
     pub fn export(&mut self, memory: &Memory, rights: Rights, who: Who) -> Result<Key, ExportError> {
-        let nonce = crate::auth::random().map(u64::from_le_bytes).map_err(ExportError::Random)?;
+        let nonce = match &mut self.datagrams {
+            Some(datagrams) => datagrams.wire.number(),
+            None => crate::auth::random().map(u64::from_le_bytes),
+        };
+        let nonce = nonce.map_err(ExportError::Random)?;
         let nonce = nonce.max(1);
         let grant = (0..GRANTS_MAX).find(|&slot| memory.segment().is_some() && memory.grant(slot) == 0);
         if let Some(slot) = grant {

@@ -80,7 +80,7 @@ impl ReliableConfig {
     }
 
     /// The largest payload we send.
-    pub(super) fn payload_max(&self) -> usize {
+    pub(crate) fn payload_max(&self) -> usize {
         self.mtu - HEADER_BYTES - self.sack_bytes_max()
     }
 
