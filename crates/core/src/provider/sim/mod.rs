@@ -88,8 +88,8 @@ impl Network {
     /// ```
     /// use barewire_core::sim::{Network, SimConfig, SimError};
     /// assert!(Network::new(4, SimConfig::default()).is_ok());
-    /// let tiny = SimConfig { mtu: 100, ..SimConfig::default() };
-    /// assert!(matches!(Network::new(4, tiny), Err(SimError::Mtu { mtu: 100, .. })));
+    /// let tiny = SimConfig { mtu: 200, ..SimConfig::default() };
+    /// assert!(matches!(Network::new(4, tiny), Err(SimError::Mtu { mtu: 200, .. })));
     /// ```
     pub fn new(size: u32, config: SimConfig) -> Result<Network, SimError> {
         config.check()?;
