@@ -239,7 +239,11 @@ impl Endpoint {
             return None;
         }
         let memory = RingMemory::open(fds.pop()?, hello.ring_bytes).ok()?;
-        local::welcome(&socket, &self.identity.key, bytes, &self.bell).ok()?;
+        match local::welcome(&socket, &self.identity.key, bytes, &self.bell) {
+            // A neighbour that has left already still wants its messages to arrive.
+            Ok(()) | Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => {}
+            Err(_) => return None,
+        }
         self.poller.add(&socket, Source::RingRx(hello.from)).ok()?;
         self.add_inbound(hello.from, Rx::Ring(RingRx::new(memory, Some(socket))));
         Some(())
