@@ -394,3 +394,8 @@ impl Endpoint {
         self.deferring.extend(waiting);
     }
 }
+
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Endpoint>();
+};

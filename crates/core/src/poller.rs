@@ -1,5 +1,6 @@
 //! One descriptor to wait on: an epoll over the doorbell, the sockets and the directory.
 
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -7,6 +8,9 @@ use barewire_sys::rustix::event::{Timespec, epoll};
 use barewire_sys::rustix::io::Errno;
 
 use crate::Peer;
+
+/// Things heard of at a time; the rest comes with the next call.
+const EVENTS_MAX: usize = 64;
 
 /// What became ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,21 +71,15 @@ impl Source {
     }
 }
 
+#[derive(Debug)]
 pub(crate) struct Poller {
     epoll: OwnedFd,
-    events: Vec<epoll::Event>,
-}
-
-impl std::fmt::Debug for Poller {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Poller").field("epoll", &self.epoll).finish()
-    }
 }
 
 impl Poller {
     pub fn new() -> Result<Poller, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        Ok(Poller { epoll, events: Vec::with_capacity(64) })
+        Ok(Poller { epoll })
     }
 
     pub fn add(&self, fd: impl AsFd, source: Source) -> Result<(), Errno> {
@@ -101,22 +99,21 @@ impl Poller {
     }
 
     /// What is ready, waiting at most `timeout`; `None` waits for ever.
-    pub fn wait(&mut self, timeout: Option<Duration>) -> Vec<Source> {
+    pub fn wait(&self, timeout: Option<Duration>) -> Vec<Source> {
         let mut ready = Vec::new();
         self.wait_into(&mut ready, timeout);
         ready
     }
 
     /// [`Poller::wait`] without a new list every time.
-    pub fn wait_into(&mut self, ready: &mut Vec<Source>, timeout: Option<Duration>) {
-        self.events.clear();
+    pub fn wait_into(&self, ready: &mut Vec<Source>, timeout: Option<Duration>) {
         let timeout = timeout.map(|t| Timespec {
             tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(t.subsec_nanos()),
         });
-        let room = barewire_sys::rustix::buffer::spare_capacity(&mut self.events);
-        if epoll::wait(&self.epoll, room, timeout.as_ref()).is_ok() {
-            ready.extend(self.events.iter().map(|event| Source::from_token(event.data.u64())));
+        let mut room = [MaybeUninit::uninit(); EVENTS_MAX];
+        if let Ok((events, _)) = epoll::wait(&self.epoll, &mut room, timeout.as_ref()) {
+            ready.extend(events.iter().map(|event| Source::from_token(event.data.u64())));
         }
     }
 

@@ -377,3 +377,6 @@ impl Endpoint {
 fn is_answered(socket: &OwnedFd) -> bool {
     barewire_sys::tcp::state(socket).map_or(true, |state| state.unanswered == 0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -219,7 +219,7 @@ impl Deliver for Keep {
 
 fn a_held_frame_holds_its_credit_and_dropping_it_returns_it(config: &Config) {
     let config = Config { credit_bytes: 100_000, ..config.clone() };
-    const MESSAGES: u64 = 2000;
+    const MESSAGES: u64 = 500;
     run(2, &config, |mut ep| {
         let other = Peer(1 - ep.me().0);
         let mut d = Keep::default();
@@ -242,7 +242,7 @@ fn a_held_frame_holds_its_credit_and_dropping_it_returns_it(config: &Config) {
             while taken < MESSAGES {
                 // Falls quiet only when the sender has stopped, because everything it may have on its way is held here.
                 let mut quiet = 0;
-                while quiet < 200 && taken + (d.frames.len() as u64) < MESSAGES {
+                while quiet < 100 && taken + (d.frames.len() as u64) < MESSAGES {
                     quiet = if ep.progress(&mut d, usize::MAX) > 0 { 0 } else { quiet + 1 };
                     thread::yield_now();
                 }
@@ -280,7 +280,7 @@ impl Deliver for Answer {
 }
 
 fn request_and_reply_go_on_with_the_least_credit(config: &Config) {
-    const REQUESTS: u64 = 3000;
+    const REQUESTS: u64 = 1000;
     let config = Config { credit_bytes: 1, ring_bytes: 4096, ..config.clone() };
     run(2, &config, |mut ep| {
         let other = Peer(1 - ep.me().0);
