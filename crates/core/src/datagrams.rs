@@ -9,8 +9,9 @@ use crate::filter::reliable::{DeadReason, State};
 use crate::incoming::Deliver;
 use crate::peer::PeerState;
 use crate::progress::{BATCH, Budget, EndReason, Handled};
-use crate::provider::datagram::{DatagramRx, DatagramTx, Datagrams, Wire, charge, split};
+use crate::provider::datagram::{DatagramRx, DatagramTx, Datagrams, Wire, split};
 use crate::provider::sim::Turn;
+use crate::provider::tcp::charge;
 use crate::provider::{Class, Rx, Tx};
 use crate::stream::OpenMessages;
 use crate::time::Nanos;
@@ -111,6 +112,7 @@ impl Endpoint {
         let entry = &mut self.peers[peer.index()];
         entry.tx = Tx::Datagram(Box::new(tx));
         entry.state = PeerState::Connected;
+        entry.choice = Some(datagrams.wire.describe().to_owned());
         entry.refresh_fast();
         self.add_inbound(peer, Rx::Datagram(rx));
         Ok(())
@@ -165,7 +167,7 @@ impl Endpoint {
             }
         }
         if let Some(count) = rx.credit.due_before_idle() {
-            self.return_credit(from, rx, count);
+            self.return_datagram_credit(from, rx, count);
         }
         if let Some(mut datagrams) = self.datagrams.take() {
             datagrams.unread |= unread;
@@ -196,13 +198,13 @@ impl Endpoint {
         stats.received += 1;
         stats.received_bytes += payload.len() as u64;
         if let Some(count) = rx.credit.due() {
-            self.return_credit(from, rx, count);
+            self.return_datagram_credit(from, rx, count);
         }
         handled
     }
 
     /// Tells a sender what we are done with; if there is no room, the next call of `progress` does.
-    fn return_credit(&mut self, to: Peer, rx: &mut DatagramRx, count: u64) {
+    fn return_datagram_credit(&mut self, to: Peer, rx: &mut DatagramRx, count: u64) {
         let head = Head { kind: Kind::Credit, flags: 0, port: Port(0), len: 0, w1: count };
         if let Tx::Datagram(link) = &mut self.peers[to.index()].tx {
             if link.send(head, Class::Control, |_| {}).is_ok() {

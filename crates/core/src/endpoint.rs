@@ -23,6 +23,7 @@ use crate::provider::pool::Pool;
 use crate::provider::shm::{RingRx, RingTx};
 use crate::provider::{Class, Rx, Tx, local};
 use crate::region::{Exports, Imports, Ops, Serving};
+use crate::sockets::Sockets;
 use crate::stats::Stats;
 use crate::wire::{self, Head};
 use crate::{Peer, Port};
@@ -56,6 +57,7 @@ pub struct Endpoint {
     pub(crate) connecting: Vec<Peer>,
     pub(crate) lost: VecDeque<Peer>,
     pub(crate) datagrams: Option<Box<Datagrams>>,
+    pub(crate) sockets: Sockets,
     pub(crate) identity: Identity,
     pub(crate) directory: Directory,
     pub(crate) config: Config,
@@ -65,6 +67,8 @@ pub struct Endpoint {
 #[derive(Debug)]
 pub(crate) struct InboundSlot {
     pub peer: Peer,
+    /// Worth a look now: always for rings; for sockets, when they may have something.
+    pub ready: bool,
     pub inbound: Option<Box<Inbound>>,
 }
 
@@ -150,6 +154,7 @@ impl Endpoint {
             connecting: Vec::new(),
             lost: VecDeque::new(),
             datagrams: None,
+            sockets: Sockets::new(),
             identity,
             directory: job.directory,
             config,
@@ -166,6 +171,7 @@ impl Endpoint {
         let entry = &mut self.peers[me.index()];
         entry.tx = Tx::Ring(Box::new(RingTx::new(memory, None)));
         entry.state = PeerState::Connected;
+        entry.choice = Some("shm: it is this endpoint itself".to_owned());
         entry.refresh_fast();
         self.add_inbound(me, Rx::Ring(RingRx::new(other, None)));
         Ok(())
@@ -182,7 +188,8 @@ impl Endpoint {
                 .map_err(|errno| OpenError::Socket { what, error: errno.into() })?;
             self.local_listener = Some(listener);
         }
-        let card = self.identity.card(self.me, self.local_listener.is_some());
+        let tcp = self.listen_tcp()?;
+        let card = self.identity.card(self.me, self.local_listener.is_some(), tcp);
         self.directory.publish(&card.encode()).map_err(OpenError::Directory)?;
         if let Some(fd) = self.directory.fd() {
             self.poller
@@ -320,9 +327,9 @@ impl Endpoint {
         self.peers.get(peer.index()).map_or_else(Stats::default, |peer| {
             let mut stats = peer.stats;
             match &peer.tx {
-                Tx::Closed => {}
                 Tx::Ring(ring) => stats.rung = ring.rung,
                 Tx::Datagram(link) => stats.retransmitted += link.reliable.stats().retransmitted,
+                Tx::Closed | Tx::Tcp(_) => {}
             }
             stats
         })
@@ -380,7 +387,9 @@ impl Endpoint {
             Ok(()) => {
                 peer.stats.sent += 1;
                 peer.stats.sent_bytes += u64::from(head.len);
-                if matches!(peer.tx, Tx::Datagram(_)) {
+                if peer.tx.wants_listing() {
+                    self.sockets.list(to);
+                } else if matches!(peer.tx, Tx::Datagram(_)) {
                     self.transmit_to(to);
                 }
                 Ok(())
@@ -434,6 +443,9 @@ impl Endpoint {
                 peer.stats.sent += 1;
                 peer.stats.sent_bytes += u64::from(head.len);
                 peer.outbox.pop_front();
+                if peer.tx.wants_listing() {
+                    self.sockets.list(to);
+                }
             }
             peer.refresh_fast();
             false
@@ -442,3 +454,8 @@ impl Endpoint {
         deferring.into_iter().for_each(|to| self.transmit_to(to));
     }
 }
+
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Endpoint>();
+};

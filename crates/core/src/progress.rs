@@ -50,6 +50,9 @@ impl Endpoint {
         if self.datagrams.is_some() {
             self.receive_datagrams();
         }
+        if self.sockets.is_used() {
+            self.find_ready();
+        }
         let links = self.inbound.len();
         for step in 0..links {
             let mut at = self.turn + step;
@@ -65,6 +68,9 @@ impl Endpoint {
         }
         if self.datagrams.is_some() {
             self.transmit_datagrams(deliver);
+        }
+        if self.sockets.has_bundles() {
+            self.flush_bundles(budget.taken == 0);
         }
         if budget.taken == 0 {
             self.idle += 1;
@@ -87,28 +93,37 @@ impl Endpoint {
     fn take_from<D: Deliver>(&mut self, deliver: &mut D, at: usize, budget: &mut Budget) {
         // Taken out while its packets are handled, so that handlers may use the endpoint; a handler that makes progress
         // itself finds the place empty and passes over it.
-        let Some(InboundSlot { peer, inbound }) = self.inbound.get_mut(at) else { return };
+        let Some(InboundSlot { peer, ready: true, inbound }) = self.inbound.get_mut(at) else { return };
         let peer = *peer;
         let Some(mut link) = inbound.take() else { return };
         let Inbound { rx, open } = &mut *link;
         let fate = match rx {
-            Rx::Ring(ring) => self.take_from_ring(deliver, peer, ring, open, budget),
-            Rx::Datagram(rx) => self.take_from_datagrams(deliver, peer, rx, open, budget),
+            Rx::Ring(ring) => self.take_from_ring(deliver, peer, ring, open, budget).map(|()| true),
+            Rx::Tcp(tcp) => self.take_from_tcp(deliver, peer, tcp, open, budget),
+            Rx::Datagram(rx) => self.take_from_datagrams(deliver, peer, rx, open, budget).map(|()| true),
         };
         match fate {
-            Ok(()) => match self.inbound.get_mut(at) {
-                Some(slot) if slot.peer == peer => slot.inbound = Some(link),
+            Ok(ready) => match self.inbound.get_mut(at) {
+                Some(slot) if slot.peer == peer => {
+                    slot.ready = ready;
+                    slot.inbound = Some(link);
+                }
                 _ => self.put_back(peer, link),
             },
-            Err(reason) => self.end_inbound(deliver, peer, reason),
+            Err(reason) => {
+                if let Rx::Tcp(tcp) = &link.rx {
+                    self.poller.remove(tcp.socket());
+                }
+                self.end_inbound(deliver, peer, reason);
+            }
         }
     }
 
-    /// Puts a link back whose place has moved while a handler ran; a peer that was lost meanwhile has none.
+    /// Puts a link back whose place has moved while a handler ran; a peer that was forgotten meanwhile has none.
     #[cold]
     fn put_back(&mut self, peer: Peer, link: Box<Inbound>) {
-        if let Some(slot) = self.inbound.iter_mut().find(|slot| slot.peer == peer) {
-            slot.inbound = Some(link);
+        if let Some(slot) = self.inbound_of(peer) {
+            (slot.ready, slot.inbound) = (true, Some(link));
         }
     }
 
@@ -246,6 +261,7 @@ impl Endpoint {
     fn end_inbound<D: Deliver>(&mut self, deliver: &mut D, from: Peer, reason: EndReason) {
         self.inbound.retain(|slot| slot.peer != from);
         self.turn = 0;
+        self.sockets.unlink(from);
         let reason = match reason {
             EndReason::Closed => "its process ended or closed the connection".to_owned(),
             EndReason::TooLong => "it sent a packet longer than the ring".to_owned(),
@@ -258,7 +274,12 @@ impl Endpoint {
 
     pub(crate) fn add_inbound(&mut self, peer: Peer, rx: Rx) {
         let inbound = Some(Box::new(Inbound { rx, open: OpenMessages::default() }));
-        self.inbound.push(InboundSlot { peer, inbound });
+        self.inbound.push(InboundSlot { peer, ready: true, inbound });
+    }
+
+    /// Where packets from `peer` come in.
+    pub(crate) fn inbound_of(&mut self, peer: Peer) -> Option<&mut InboundSlot> {
+        self.inbound.iter_mut().find(|slot| slot.peer == peer)
     }
 }
 

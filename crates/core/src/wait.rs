@@ -130,7 +130,8 @@ impl Endpoint {
     /// Sleeps until something may have arrived, at most `longest`.
     fn sleep<D: Deliver>(&mut self, deliver: &mut D, longest: Option<Duration>) {
         if self.doze() {
-            let ready = self.poller.wait(longest.into_iter().chain(self.datagram_deadline()).min());
+            let longest = longest.into_iter().chain(self.deadline()).min();
+            let ready = self.poller.wait(longest);
             ready.into_iter().for_each(|source| self.attend(source));
         } else {
             // Something is in the making that rings no bell, such as a connection: let time pass.
@@ -154,8 +155,9 @@ impl Endpoint {
     pub fn doze(&mut self) -> bool {
         self.bell.doze();
         self.dozing = true;
+        self.flush_before_sleep();
         let quiet = self.deferring.is_empty()
-            && self.connecting.is_empty()
+            && self.connecting.iter().all(|&to| self.is_dialling(to))
             && self.pending.is_empty()
             && self.lost.is_empty()
             && self.inbound.iter_mut().all(|slot| match slot.inbound.as_mut().map(|link| &mut link.rx) {
@@ -164,6 +166,7 @@ impl Endpoint {
                     rx.settle();
                     rx.credit.due_before_idle().is_none()
                 }
+                Some(Rx::Tcp(tcp)) => tcp.is_quiet(),
                 None => true,
             })
             && self.are_datagrams_quiet();
@@ -215,6 +218,10 @@ impl Endpoint {
             Tx::Ring(ring) => {
                 let (used, lines) = ring.credit();
                 format!("{used} of {lines} lines on their way")
+            }
+            Tx::Tcp(tcp) => {
+                let (used, bytes) = tcp.credit();
+                format!("{used} of {bytes} bytes on their way")
             }
             Tx::Datagram(link) => {
                 let (used, bytes) = link.credit();

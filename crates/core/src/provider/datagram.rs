@@ -11,12 +11,13 @@ use barewire_sys::wirebuf::WireMut;
 
 use super::Class;
 use super::sim::SimWire;
+use super::tcp::charge;
 use crate::Peer;
 use crate::credit::{Impossible, RecvCredit, SendCredit};
 use crate::filter::reliable::{ConfigError, Reliable, ReliableConfig};
 use crate::incoming::HoldSlot;
 use crate::time::Nanos;
-use crate::wire::{HEAD_BYTES, Head, Kind};
+use crate::wire::{HEAD_BYTES, Head};
 
 /// What carries the datagrams of an endpoint. It knows its peers by number, and the time.
 #[derive(Debug)]
@@ -30,6 +31,13 @@ impl Wire {
     pub fn now(&self) -> Nanos {
         match self {
             Wire::Sim(sim) => sim.now(),
+        }
+    }
+
+    /// Which wire it is, and why it was chosen.
+    pub fn describe(&self) -> &'static str {
+        match self {
+            Wire::Sim(_) => "sim: the network is simulated",
         }
     }
 
@@ -278,14 +286,6 @@ impl DatagramRx {
             self.held -= released.min(self.held);
             self.credit.finish(released);
         }
-    }
-}
-
-/// What a packet charges: its bytes, unless charging it would beget another packet.
-pub(crate) fn charge(head: &Head, bytes: usize) -> u64 {
-    match head.kind {
-        Kind::Credit | Kind::Ping | Kind::Bye => 0,
-        _ => bytes as u64,
     }
 }
 

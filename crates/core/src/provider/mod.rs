@@ -5,6 +5,7 @@ pub(crate) mod local;
 pub(crate) mod pool;
 pub(crate) mod shm;
 pub mod sim;
+pub(crate) mod tcp;
 
 use barewire_sys::ring::Full;
 use barewire_sys::wirebuf::WireMut;
@@ -30,6 +31,8 @@ pub(crate) enum Tx {
     Ring(Box<shm::RingTx>),
     /// A wire that may lose, double and reorder.
     Datagram(Box<datagram::DatagramTx>),
+    /// A connection to a process anywhere.
+    Tcp(Box<tcp::TcpTx>),
 }
 
 impl Tx {
@@ -45,6 +48,7 @@ impl Tx {
             Tx::Closed => Err(Full),
             Tx::Ring(ring) => ring.send(pool, head, class, fill),
             Tx::Datagram(link) => link.send(head, class, fill),
+            Tx::Tcp(tcp) => tcp.send(head, class, fill),
         }
     }
 
@@ -54,6 +58,7 @@ impl Tx {
             Tx::Closed => 0,
             Tx::Ring(ring) => ring.payload_now(pool),
             Tx::Datagram(link) => link.payload_now(),
+            Tx::Tcp(tcp) => tcp.payload_now(),
         }
     }
 
@@ -63,6 +68,7 @@ impl Tx {
             Tx::Closed => shm::PACKET_BYTES_MAX,
             Tx::Ring(ring) => ring.payload_max(),
             Tx::Datagram(link) => link.payload_max(),
+            Tx::Tcp(_) => tcp::PACKET_BYTES_MAX,
         }
     }
 
@@ -72,6 +78,16 @@ impl Tx {
             Tx::Closed => true,
             Tx::Ring(_) => false,
             Tx::Datagram(link) => link.returned(count).is_ok(),
+            Tx::Tcp(tcp) => tcp.returned(count).is_ok(),
+        }
+    }
+
+    /// True once when something gathers here that has to be flushed by and by.
+    #[inline(always)]
+    pub fn wants_listing(&mut self) -> bool {
+        match self {
+            Tx::Closed | Tx::Ring(_) | Tx::Datagram(_) => false,
+            Tx::Tcp(tcp) => tcp.gathered() > 0 && !std::mem::replace(&mut tcp.listed, true),
         }
     }
 }
@@ -83,4 +99,6 @@ pub(crate) enum Rx {
     Ring(shm::RingRx),
     /// A wire that may lose, double and reorder.
     Datagram(datagram::DatagramRx),
+    /// A connection from a process anywhere.
+    Tcp(tcp::TcpRx),
 }
