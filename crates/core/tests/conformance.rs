@@ -1,25 +1,17 @@
 //! One suite for every provider: what holds for messages and regions, whatever the wire.
 //!
-//! Each property is a function of the settings that select a provider; `for_every_provider!` makes a test of it for each.
+//! Each property is a function of the wires it runs over; `for_every_wire!` makes a test of it for each.
+
+#[macro_use]
+mod wires;
 
 use std::thread;
 use std::time::Duration;
 
-use barewire_core::job::Job;
-use barewire_core::{Config, Deliver, Endpoint, Flow, Frame, Incoming, Peer, PeerState, Port, SendError};
+use barewire_core::{Deliver, Endpoint, Flow, Frame, Incoming, Peer, PeerState, Port, SendError};
+use wires::{PATIENCE, Wires};
 
-macro_rules! for_every_provider {
-    ($($property:ident)*) => {
-        mod shm {
-            $(#[test] fn $property() { super::$property(&super::shm_only()) })*
-        }
-        mod tcp {
-            $(#[test] fn $property() { super::$property(&super::tcp_only()) })*
-        }
-    };
-}
-
-for_every_provider! {
+for_every_wire! {
     messages_of_a_pair_arrive_in_order_and_once
     long_messages_of_every_length_arrive_whole
     long_messages_side_by_side_do_not_mix
@@ -30,27 +22,6 @@ for_every_provider! {
     a_sleeper_is_woken
     a_budget_takes_about_so_much_and_the_rest_later
 }
-
-fn shm_only() -> Config {
-    Config { tcp: false, ..Config::default() }
-}
-
-fn tcp_only() -> Config {
-    Config { shm: false, ..Config::default() }
-}
-
-/// Runs `body` once for each of `size` endpoints, each on a thread of its own.
-fn run(size: u32, config: &Config, body: impl Fn(Endpoint) + Sync) {
-    let jobs = Job::threads(size).unwrap();
-    thread::scope(|scope| {
-        for job in jobs {
-            let (body, config) = (&body, config.clone());
-            scope.spawn(move || body(Endpoint::open(job, config).unwrap()));
-        }
-    });
-}
-
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));
 
 fn send(ep: &mut Endpoint, d: &mut impl Deliver, to: Peer, imm: u64, bytes: &[u8]) {
     loop {
@@ -95,26 +66,27 @@ fn pattern(len: usize, salt: u64) -> Vec<u8> {
     (0..len).map(|i| (i as u64 * 31 + salt * 7 + (i as u64 >> 8)) as u8).collect()
 }
 
-fn messages_of_a_pair_arrive_in_order_and_once(config: &Config) {
-    run(2, config, |mut ep| {
+fn messages_of_a_pair_arrive_in_order_and_once(wires: &Wires) {
+    let count = wires.times(20_000);
+    wires.run(2, |mut ep| {
         let other = Peer(1 - ep.me().0);
         let mut d = Collect::default();
-        for i in 0..20_000u64 {
+        for i in 0..count {
             send(&mut ep, &mut d, other, i, &pattern((i % 200) as usize, i));
         }
-        ep.wait(&mut d, PATIENCE, |_, d| d.got.len() >= 20_000).unwrap();
-        for (i, (from, imm, bytes)) in d.got.iter().take(20_000).enumerate() {
+        ep.wait(&mut d, PATIENCE, |_, d| d.got.len() >= count as usize).unwrap();
+        for (i, (from, imm, bytes)) in d.got.iter().take(count as usize).enumerate() {
             assert_eq!((*from, *imm), (other, i as u64));
             assert_eq!(*bytes, pattern(i % 200, i as u64));
         }
         // Do not leave before the other has everything.
         send(&mut ep, &mut d, other, 1 << 40, b"");
-        ep.wait(&mut d, PATIENCE, |_, d| d.got.len() == 20_001).unwrap();
+        ep.wait(&mut d, PATIENCE, |_, d| d.got.len() as u64 == count + 1).unwrap();
     });
 }
 
-fn long_messages_of_every_length_arrive_whole(config: &Config) {
-    run(2, config, |mut ep| {
+fn long_messages_of_every_length_arrive_whole(wires: &Wires) {
+    wires.run(2, |mut ep| {
         let other = Peer(1 - ep.me().0);
         let mut d = Collect::default();
         let lengths = [0usize, 1, 47, 48, 49, 4096, 4097, 32 << 10, (32 << 10) + 1, 1_000_003];
@@ -144,9 +116,9 @@ fn long_messages_of_every_length_arrive_whole(config: &Config) {
     });
 }
 
-fn long_messages_side_by_side_do_not_mix(config: &Config) {
+fn long_messages_side_by_side_do_not_mix(wires: &Wires) {
     const LEN: usize = 300_000;
-    run(2, config, |mut ep| {
+    wires.run(2, |mut ep| {
         let other = Peer(1 - ep.me().0);
         let mut d = Collect::default();
         let data: Vec<_> = (0..5).map(|i| pattern(LEN, i)).collect();
@@ -174,28 +146,28 @@ fn long_messages_side_by_side_do_not_mix(config: &Config) {
     });
 }
 
-fn everybody_talks_to_everybody(config: &Config) {
+fn everybody_talks_to_everybody(wires: &Wires) {
     const SIZE: u32 = 7;
-    const EACH: usize = 300;
-    run(SIZE, config, |mut ep| {
+    let each = wires.times(300) as usize;
+    wires.run(SIZE, |mut ep| {
         let mut d = Collect::default();
         let me = ep.me();
-        for i in 0..EACH as u64 {
+        for i in 0..each as u64 {
             for to in (0..SIZE).map(Peer) {
                 send(&mut ep, &mut d, to, i, &pattern(i as usize * 3, u64::from(me.0)));
             }
         }
-        ep.wait(&mut d, PATIENCE, |_, d| d.whole(EACH) >= SIZE as usize).unwrap();
+        ep.wait(&mut d, PATIENCE, |_, d| d.whole(each) >= SIZE as usize).unwrap();
         for from in (0..SIZE).map(Peer) {
-            let theirs = d.got.iter().filter(|(f, ..)| *f == from).take(EACH);
-            assert!(theirs.clone().map(|(_, imm, _)| *imm).eq(0..EACH as u64), "in order, from {from}");
+            let theirs = d.got.iter().filter(|(f, ..)| *f == from).take(each);
+            assert!(theirs.clone().map(|(_, imm, _)| *imm).eq(0..each as u64), "in order, from {from}");
             theirs.for_each(|(_, i, bytes)| assert_eq!(*bytes, pattern(*i as usize * 3, u64::from(from.0))));
             assert!(ep.wire_choice(from).is_some());
         }
         for to in (0..SIZE).map(Peer) {
             send(&mut ep, &mut d, to, 1 << 40, b"");
         }
-        ep.wait(&mut d, PATIENCE, |_, d| d.got.len() == (EACH + 1) * SIZE as usize).unwrap();
+        ep.wait(&mut d, PATIENCE, |_, d| d.got.len() == (each + 1) * SIZE as usize).unwrap();
     });
 }
 
@@ -217,10 +189,10 @@ impl Deliver for Keep {
     }
 }
 
-fn a_held_frame_holds_its_credit_and_dropping_it_returns_it(config: &Config) {
-    let config = Config { credit_bytes: 100_000, ..config.clone() };
+fn a_held_frame_holds_its_credit_and_dropping_it_returns_it(wires: &Wires) {
+    let wires = wires.with(|config| config.credit_bytes = 100_000);
     const MESSAGES: u64 = 500;
-    run(2, &config, |mut ep| {
+    wires.run(2, |mut ep| {
         let other = Peer(1 - ep.me().0);
         let mut d = Keep::default();
         if ep.me() == Peer(0) {
@@ -279,24 +251,24 @@ impl Deliver for Answer {
     }
 }
 
-fn request_and_reply_go_on_with_the_least_credit(config: &Config) {
-    const REQUESTS: u64 = 1000;
-    let config = Config { credit_bytes: 1, ring_bytes: 4096, ..config.clone() };
-    run(2, &config, |mut ep| {
+fn request_and_reply_go_on_with_the_least_credit(wires: &Wires) {
+    let requests = wires.times(1000);
+    let wires = wires.with(|config| (config.credit_bytes, config.ring_bytes) = (1, 4096));
+    wires.run(2, |mut ep| {
         let other = Peer(1 - ep.me().0);
         let mut d = Answer::default();
-        for i in 0..REQUESTS {
+        for i in 0..requests {
             // At most a few answers are owed to us at a time: that is the requester's part of the bargain.
             ep.wait(&mut d, PATIENCE, |_, d| i - d.answers < 4).unwrap();
             send(&mut ep, &mut d, other, i, &pattern((i % 900) as usize, i));
         }
-        ep.wait(&mut d, PATIENCE, |_, d| d.answers == REQUESTS && d.requests == REQUESTS).unwrap();
+        ep.wait(&mut d, PATIENCE, |_, d| d.answers == requests && d.requests == requests).unwrap();
         ep.flush();
     });
 }
 
-fn a_peer_that_leaves_is_told_once_and_after_all_it_sent(config: &Config) {
-    run(3, config, |mut ep| {
+fn a_peer_that_leaves_is_told_once_and_after_all_it_sent(wires: &Wires) {
+    wires.run(3, |mut ep| {
         let mut d = Keep::default();
         if ep.me() == Peer(2) {
             for i in 0..100 {
@@ -321,16 +293,16 @@ fn a_peer_that_leaves_is_told_once_and_after_all_it_sent(config: &Config) {
     });
 }
 
-fn a_sleeper_is_woken(config: &Config) {
-    let config = Config { yield_for: Duration::ZERO, ..config.clone() };
-    run(2, &config, |mut ep| {
+fn a_sleeper_is_woken(wires: &Wires) {
+    let wires = wires.with(|config| config.yield_for = Duration::ZERO);
+    wires.run(2, |mut ep| {
         let other = Peer(1 - ep.me().0);
         let mut d = Collect::default();
         for i in 0..20u64 {
             if i % 2 == u64::from(ep.me().0) {
                 // Time enough for the other to fall asleep.
                 thread::sleep(Duration::from_millis(3));
-                send(&mut ep, &mut d, other, i, &pattern(100_000_usize.min(1000 * i as usize), i));
+                send(&mut ep, &mut d, other, i, &pattern(60 * i as usize, i));
                 ep.flush();
             } else {
                 let n = d.got.len();
@@ -343,8 +315,8 @@ fn a_sleeper_is_woken(config: &Config) {
     });
 }
 
-fn a_budget_takes_about_so_much_and_the_rest_later(config: &Config) {
-    run(2, config, |mut ep| {
+fn a_budget_takes_about_so_much_and_the_rest_later(wires: &Wires) {
+    wires.run(2, |mut ep| {
         let other = Peer(1 - ep.me().0);
         let mut d = Collect::default();
         for i in 0..50 {

@@ -1,5 +1,7 @@
 //! What a simulated network is like.
 
+use crate::config::Config;
+use crate::error::OpenError;
 use crate::filter::fault::FaultConfig;
 use crate::filter::reliable::{ConfigError, ReliableConfig};
 use crate::time::Nanos;
@@ -26,7 +28,7 @@ pub enum Clock {
 /// let slow = SimConfig { seed: 0x51f2, latency: Nanos::MILLI, ..SimConfig::default() };
 /// assert_eq!(slow.clock, Clock::Virtual);
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct SimConfig {
     /// Everything random follows from it. Default 0.
     pub seed: u64,
@@ -45,9 +47,8 @@ pub struct SimConfig {
     /// What goes wrong. `delay` adds to `latency`; `queue_max` bounds the datagrams on their way to one endpoint. Default
     /// nothing, and 4096 datagrams.
     pub faults: FaultConfig,
-    /// Bytes of messages that may be on their way or held at one receiver for one sender. Default 1 MiB. However few, one
-    /// packet at a time gets through.
-    pub credit_bytes: u64,
+    /// How the endpoints behave; of the wires it names they use none.
+    pub endpoint: Config,
     /// The `reliable` filter's settings, but for its mtu, which is the network's.
     pub reliable: ReliableConfig,
 }
@@ -63,7 +64,7 @@ impl Default for SimConfig {
             byte_gap_ps: 80,
             mtu: 1472,
             faults: FaultConfig::default(),
-            credit_bytes: 1 << 20,
+            endpoint: Config::default(),
             reliable: ReliableConfig::default(),
         }
     }
@@ -86,6 +87,7 @@ impl SimConfig {
     }
 
     pub(super) fn check(&self) -> Result<(), SimError> {
+        self.endpoint.check()?;
         let reliable = self.reliable();
         crate::filter::reliable::Reliable::new(reliable.clone(), 0)?;
         let payload = reliable.payload_max();
@@ -109,6 +111,9 @@ const PAYLOAD_MIN: usize = 128;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SimError {
+    /// The endpoints cannot work so.
+    #[error(transparent)]
+    Endpoint(#[from] OpenError),
     /// The filter cannot work so.
     #[error(transparent)]
     Reliable(#[from] ConfigError),

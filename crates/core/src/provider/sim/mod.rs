@@ -44,7 +44,6 @@ pub use config::{Clock, SimConfig, SimError};
 pub(crate) use wire::{SimWire, Turn};
 
 use crate::Peer;
-use crate::config::Config;
 use crate::endpoint::Endpoint;
 use crate::error::OpenError;
 use crate::filter::fault::FaultStats;
@@ -126,12 +125,12 @@ impl Network {
         };
         let config = &self.shared.config;
         let wire = Wire::Sim(SimWire::new(Arc::clone(&self.shared), rank, incarnation));
-        let datagrams = Datagrams::new(wire, config.reliable(), config.credit_bytes)
+        let datagrams = Datagrams::new(wire, config.reliable(), config.endpoint.credit_bytes as u64)
             .expect("the configuration was checked when the network was made");
         // Nobody has to prove anything in here, so the job's name and key say nothing.
         let job =
             Job { id: JobId([0; 16]), key: JobKey([0; 32]), rank: rank.0, size, directory: Directory::Alone };
-        Ok(Endpoint::on_datagrams(job, Config::default(), bell, poller, datagrams))
+        Ok(Endpoint::on_datagrams(job, config.endpoint.clone(), bell, poller, datagrams))
     }
 
     /// Opens the endpoints at all places.
