@@ -35,7 +35,7 @@ impl Endpoint {
             let mut bytes = std::mem::take(&mut datagrams.buffer);
             let from = datagrams.wire.receive(now, &mut bytes);
             if let Some(link) = from.and_then(|from| self.datagram_link(&mut datagrams, from)) {
-                link.reliable.on_datagram(now, &bytes);
+                datagrams.on_datagram(now, link, &bytes);
             }
             datagrams.buffer = bytes;
             let Some(from) = from else { break };
@@ -157,8 +157,12 @@ impl Endpoint {
             };
             taken += 1;
             let handled = self.take_datagram(deliver, from, &packet, rx, open, budget);
+            let is_gone = self.peers[from.index()].is_gone();
             if let Tx::Datagram(link) = &mut self.peers[from.index()].tx {
                 link.reliable.release(packet);
+                if is_gone {
+                    link.expect_nothing();
+                }
             }
             match handled {
                 Handled::Next => {}

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use barewire_core::sim::{Network, SimConfig};
 use barewire_core::time::Nanos;
-use barewire_core::{Endpoint, Flow, Ignore, Incoming, Peer, PeerState, Port, SendError, WaitError};
+use barewire_core::{Deliver, Endpoint, Flow, Ignore, Incoming, Peer, PeerState, Port, SendError, WaitError};
 use world::{Disaster, World};
 
 #[test]
@@ -130,18 +130,27 @@ fn a_wait_in_virtual_time_moves_the_clock_when_it_is_its_turn() {
     a.send(Peer(1), Port(0), 9, b"").unwrap();
     assert_eq!(a.wait(&mut Ignore, second, |_, _| false), Err(WaitError::NotOurTurn(Peer(1))));
     // The two go on by turns until the message is there.
-    let mut seen = Vec::new();
-    let note = &mut |_: &mut Endpoint, packet: Incoming<'_>| {
-        seen.push(packet.imm);
-        Flow::Quit
-    };
-    let mut turns = 0;
-    while b.wait(note, second, |_, _| false) == Err(WaitError::NotOurTurn(Peer(0))) {
+    let mut seen = Seen::default();
+    for turns in 0.. {
+        match b.wait(&mut seen, second, |_, seen| !seen.0.is_empty()) {
+            Ok(()) => break,
+            Err(error) => assert_eq!(error, WaitError::NotOurTurn(Peer(0))),
+        }
         assert_eq!(a.wait(&mut Ignore, second, |_, _| false), Err(WaitError::NotOurTurn(Peer(1))));
-        turns += 1;
         assert!(turns < 100);
     }
-    assert_eq!(seen, [9]);
+    assert_eq!(seen.0, [9]);
+}
+
+/// Notes immediates.
+#[derive(Default)]
+struct Seen(Vec<u64>);
+
+impl Deliver for Seen {
+    fn deliver(&mut self, _: &mut Endpoint, packet: Incoming<'_>) -> Flow {
+        self.0.push(packet.imm);
+        Flow::Continue
+    }
 }
 
 #[test]

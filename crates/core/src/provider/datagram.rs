@@ -12,12 +12,12 @@ use barewire_sys::wirebuf::WireMut;
 use super::Class;
 use super::sim::SimWire;
 use super::tcp::charge;
-use crate::Peer;
 use crate::credit::{Impossible, RecvCredit, SendCredit};
 use crate::filter::reliable::{ConfigError, Reliable, ReliableConfig};
 use crate::incoming::HoldSlot;
 use crate::time::Nanos;
-use crate::wire::{HEAD_BYTES, Head};
+use crate::wire::{HEAD_BYTES, Head, Kind};
+use crate::{Peer, Port};
 
 /// What carries the datagrams of an endpoint. It knows its peers by number, and the time.
 #[derive(Debug)]
@@ -97,6 +97,8 @@ pub(crate) struct Datagrams {
     pub wire: Wire,
     reliable: ReliableConfig,
     credit_bytes: u64,
+    /// A peer not heard from for so long is asked whether it is still there; zero for never.
+    pulse: Nanos,
     /// Where datagrams are written and read.
     pub buffer: Vec<u8>,
     /// Links that may have something to transmit.
@@ -108,13 +110,19 @@ pub(crate) struct Datagrams {
 }
 
 impl Datagrams {
-    /// Links over `wire`, with the filter and the credits as given.
-    pub fn new(wire: Wire, reliable: ReliableConfig, credit_bytes: u64) -> Result<Datagrams, ConfigError> {
+    /// Links over `wire`, with the filter, the credits and the pulse as given.
+    pub fn new(
+        wire: Wire,
+        reliable: ReliableConfig,
+        credit_bytes: u64,
+        pulse: Nanos,
+    ) -> Result<Datagrams, ConfigError> {
         Reliable::new(reliable.clone(), 0)?;
         Ok(Datagrams {
             wire,
             reliable,
             credit_bytes,
+            pulse,
             buffer: Vec::new(),
             listed: Vec::new(),
             timers: BTreeSet::new(),
@@ -134,6 +142,7 @@ impl Datagrams {
             data_slots: slots - slots / SPARE_PART,
             listed: false,
             timer: None,
+            ask_at: if self.pulse > Nanos::ZERO { self.wire.now() + self.pulse } else { Nanos::MAX },
         };
         Ok((tx, DatagramRx::new(self.credit_bytes)))
     }
@@ -146,15 +155,30 @@ impl Datagrams {
     /// Sends what is due on one link, and notes when to come back.
     pub fn transmit(&mut self, now: Nanos, to: Peer, link: &mut DatagramTx) {
         link.listed = false;
+        if link.ask_at <= now && link.reliable.unacked() == 0 {
+            let ping = Head { kind: Kind::Ping, flags: 0, port: Port(0), len: 0, w1: 0 };
+            let _ = link.send(ping, Class::Control, |_| {});
+        }
         while link.reliable.poll_transmit(now, &mut self.buffer) {
             self.wire.send(now, to, &self.buffer);
         }
-        if let Some(due) = link.reliable.deadline() {
+        // While something is unanswered, the filter itself finds out whether anybody is there.
+        let ask_at = (link.reliable.unacked() == 0 && link.ask_at < Nanos::MAX).then_some(link.ask_at);
+        if let Some(due) = link.reliable.deadline().into_iter().chain(ask_at).min() {
             if link.timer.is_none_or(|timer| due < timer) {
                 self.forget_timer(to, link);
                 link.timer = Some(due);
                 self.timers.insert((due, to));
             }
+        }
+    }
+
+    /// A datagram came in on this link.
+    pub fn on_datagram(&mut self, now: Nanos, link: &mut DatagramTx, bytes: &[u8]) {
+        let refused = link.refused();
+        link.reliable.on_datagram(now, bytes);
+        if link.refused() == refused && link.ask_at < Nanos::MAX {
+            link.ask_at = now + self.pulse;
         }
     }
 
@@ -195,6 +219,8 @@ pub(crate) struct DatagramTx {
     pub listed: bool,
     /// What the endpoint's timers hold for this link.
     pub timer: Option<Nanos>,
+    /// When to ask whether the peer is still there, if it is not heard from before.
+    ask_at: Nanos,
 }
 
 impl DatagramTx {
@@ -239,6 +265,17 @@ impl DatagramTx {
     /// The receiver is done with this many bytes since the link opened.
     pub fn returned(&mut self, count: u64) -> Result<(), Impossible> {
         self.credit.returned(count)
+    }
+
+    /// Nothing more is expected from the peer.
+    pub fn expect_nothing(&mut self) {
+        self.ask_at = Nanos::MAX;
+    }
+
+    /// Datagrams that the filter did not take for the peer's.
+    fn refused(&self) -> u64 {
+        let stats = self.reliable.stats();
+        stats.invalid + stats.foreign
     }
 
     /// Bytes on their way or held by the receiver, and how many may be.

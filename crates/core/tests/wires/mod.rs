@@ -99,6 +99,7 @@ impl Wires {
             clock: Clock::Real,
             faults: faults.clone(),
             endpoint: self.config.clone(),
+            pulse: Nanos::from_millis(100),
             ..SimConfig::default()
         };
         // All are there before the first one speaks: an endpoint that is not counts as dead.

@@ -49,6 +49,9 @@ pub struct SimConfig {
     pub faults: FaultConfig,
     /// How the endpoints behave; of the wires it names they use none.
     pub endpoint: Config,
+    /// A peer that has not been heard from for so long is asked whether it is still there. Default zero: never. Then an idle
+    /// network falls silent, and the death of a peer is found by the next packet to it, or by nobody.
+    pub pulse: Nanos,
     /// The `reliable` filter's settings, but for its mtu, which is the network's.
     pub reliable: ReliableConfig,
 }
@@ -65,6 +68,7 @@ impl Default for SimConfig {
             mtu: 1472,
             faults: FaultConfig::default(),
             endpoint: Config::default(),
+            pulse: Nanos::ZERO,
             reliable: ReliableConfig::default(),
         }
     }

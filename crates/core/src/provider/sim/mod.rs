@@ -125,8 +125,9 @@ impl Network {
         };
         let config = &self.shared.config;
         let wire = Wire::Sim(SimWire::new(Arc::clone(&self.shared), rank, incarnation));
-        let datagrams = Datagrams::new(wire, config.reliable(), config.endpoint.credit_bytes as u64)
-            .expect("the configuration was checked when the network was made");
+        let datagrams =
+            Datagrams::new(wire, config.reliable(), config.endpoint.credit_bytes as u64, config.pulse)
+                .expect("the configuration was checked when the network was made");
         // Nobody has to prove anything in here, so the job's name and key say nothing.
         let job =
             Job { id: JobId([0; 16]), key: JobKey([0; 32]), rank: rank.0, size, directory: Directory::Alone };
