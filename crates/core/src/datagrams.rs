@@ -66,8 +66,6 @@ impl Endpoint {
         for peer in listed.drain(..) {
             if let Tx::Datagram(link) = &mut self.peers[peer.index()].tx {
                 datagrams.transmit(now, peer, link);
-                // Its end is found where its packets are taken, behind the last of them.
-                datagrams.unread |= link.reliable.state() != State::Live;
             }
         }
         datagrams.listed = listed;
@@ -134,8 +132,24 @@ impl Endpoint {
     }
 
     /// Hands out what has arrived from one peer.
-    #[inline(never)]
     pub(crate) fn take_from_datagrams<D: Deliver>(
+        &mut self,
+        deliver: &mut D,
+        from: Peer,
+        rx: &mut DatagramRx,
+        open: &mut OpenMessages,
+        budget: &mut Budget,
+    ) -> Result<(), EndReason> {
+        let fate = self.take_datagrams(deliver, from, rx, open, budget);
+        if let (Err(_), Some(datagrams)) = (&fate, &mut self.datagrams) {
+            // The links behind this one move up, and `progress` passes over one of them: look again soon.
+            datagrams.unread = true;
+        }
+        fate
+    }
+
+    #[inline(never)]
+    fn take_datagrams<D: Deliver>(
         &mut self,
         deliver: &mut D,
         from: Peer,

@@ -13,7 +13,7 @@ use super::Class;
 use super::sim::SimWire;
 use super::tcp::charge;
 use crate::credit::{Impossible, RecvCredit, SendCredit};
-use crate::filter::reliable::{ConfigError, Reliable, ReliableConfig};
+use crate::filter::reliable::{ConfigError, Reliable, ReliableConfig, State};
 use crate::incoming::HoldSlot;
 use crate::time::Nanos;
 use crate::wire::{HEAD_BYTES, Head, Kind};
@@ -162,6 +162,8 @@ impl Datagrams {
         while link.reliable.poll_transmit(now, &mut self.buffer) {
             self.wire.send(now, to, &self.buffer);
         }
+        // Its end is found where its packets are taken, behind the last of them.
+        self.unread |= link.reliable.state() != State::Live;
         // While something is unanswered, the filter itself finds out whether anybody is there.
         let ask_at = (link.reliable.unacked() == 0 && link.ask_at < Nanos::MAX).then_some(link.ask_at);
         if let Some(due) = link.reliable.deadline().into_iter().chain(ask_at).min() {

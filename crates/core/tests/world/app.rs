@@ -283,6 +283,10 @@ impl App {
             (with.incarnation, with.got) = (imm >> 32, Counts::default());
         }
         let next = &mut with.got.0[kind];
+        if kind == 3 && self.incarnation > 0 {
+            // Puts with a predecessor's key were refused, and their notices with them.
+            *next = (*next).max(imm & 0xffff_ffff);
+        }
         assert_eq!(imm & 0xffff_ffff, *next, "from {from}: kind {kind} in order and once");
         *next += 1;
         *next - 1

@@ -147,11 +147,11 @@ impl World {
         // Usually all at once; sometimes a little at a time.
         let budget = if self.rng.chance(0.8) { usize::MAX } else { self.rng.below(3000) as usize };
         let taken = endpoint.progress(app, budget);
-        app.go_on(endpoint, &self.keys);
         if self.rng.chance(0.3) {
             app.drop_frames();
             endpoint.progress(app, usize::MAX);
         }
+        app.go_on(endpoint, &self.keys);
         self.mix(taken as u64 ^ now.0);
     }
 
