@@ -119,12 +119,12 @@ impl Network {
             Clock::Virtual => None,
             Clock::Real => Some(ringer(&bell)?),
         };
-        let (size, incarnation) = {
+        let (size, (incarnation, next_due)) = {
             let mut state = self.shared.state();
             (state.size(), state.open(rank, ringer).map_err(OpenError::Directory)?)
         };
         let config = &self.shared.config;
-        let wire = Wire::Sim(SimWire::new(Arc::clone(&self.shared), rank, incarnation));
+        let wire = Wire::Sim(SimWire::new(Arc::clone(&self.shared), rank, incarnation, next_due));
         let datagrams =
             Datagrams::new(wire, config.reliable(), config.endpoint.credit_bytes as u64, config.pulse)
                 .expect("the configuration was checked when the network was made");

@@ -2,6 +2,8 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use barewire_sys::bell::Ringer;
 
@@ -28,7 +30,7 @@ pub(super) struct State {
 }
 
 /// A place in the network.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Node {
     /// Whoever is there now.
     incarnation: Option<u64>,
@@ -42,6 +44,31 @@ struct Node {
     /// Its entry in the agenda.
     planned: Option<Nanos>,
     ringer: Option<Ringer>,
+    /// When the first of the queue is due, for whoever looks without the lock.
+    next_due: Arc<AtomicU64>,
+}
+
+impl Node {
+    fn new() -> Node {
+        Node {
+            incarnation: None,
+            queue: BinaryHeap::new(),
+            idle_at: Nanos::ZERO,
+            out_free_at: Nanos::ZERO,
+            in_free_at: Nanos::ZERO,
+            timer: None,
+            planned: None,
+            ringer: None,
+            next_due: Arc::new(AtomicU64::new(u64::MAX)),
+        }
+    }
+
+    /// To be called whenever the queue has changed.
+    fn show_next(&self) {
+        let due = self.queue.peek().map_or(u64::MAX, |Reverse(flight)| flight.due.0);
+        // SYNC next_due: a hint; whoever follows it takes the lock, and whoever goes to sleep looks under the lock.
+        self.next_due.store(due, Ordering::Relaxed);
+    }
 }
 
 /// Ordered by arrival, then by departure, so that equal delays keep their order.
@@ -58,7 +85,7 @@ impl State {
         State {
             now: Nanos::ZERO,
             rng: SplitMix64::new(config.seed),
-            nodes: (0..size).map(|_| Node::default()).collect(),
+            nodes: (0..size).map(|_| Node::new()).collect(),
             agenda: BTreeSet::new(),
             cut: BTreeSet::new(),
             incarnations: 0,
@@ -88,7 +115,7 @@ impl State {
     }
 
     /// Somebody takes a place.
-    pub fn open(&mut self, rank: Peer, ringer: Option<Ringer>) -> Result<u64, String> {
+    pub fn open(&mut self, rank: Peer, ringer: Option<Ringer>) -> Result<(u64, Arc<AtomicU64>), String> {
         let Some(node) = self.nodes.get_mut(rank.index()) else {
             return Err(format!("the network has no place {rank}"));
         };
@@ -98,7 +125,7 @@ impl State {
         self.incarnations += 1;
         node.incarnation = Some(self.incarnations);
         node.ringer = ringer;
-        Ok(self.incarnations)
+        Ok((self.incarnations, Arc::clone(&node.next_due)))
     }
 
     pub fn is_open(&self, rank: Peer, incarnation: u64) -> bool {
@@ -118,7 +145,9 @@ impl State {
         if let Some(at) = node.planned {
             self.agenda.remove(&(at, rank));
         }
-        *node = Node::default();
+        node.queue.clear();
+        node.show_next();
+        *node = Node::new();
     }
 
     pub fn cut(&mut self, a: Peer, b: Peer) {
@@ -128,6 +157,7 @@ impl State {
             let before = node.queue.len();
             node.queue.retain(|Reverse(flight)| flight.from != there);
             self.stats.lost += (before - node.queue.len()) as u64;
+            node.show_next();
             self.plan(here);
         }
     }
@@ -175,6 +205,7 @@ impl State {
             self.serial += 1;
             receiver.queue.push(Reverse(Flight { due, serial: self.serial, from, bytes: copy.bytes }));
         }
+        receiver.show_next();
         if let Some(ringer) = &receiver.ringer {
             ringer.ring();
         }
@@ -186,7 +217,9 @@ impl State {
         if self.next_arrival(me, incarnation)? > now {
             return None;
         }
-        let Reverse(flight) = self.nodes[me.index()].queue.pop()?;
+        let node = &mut self.nodes[me.index()];
+        let Reverse(flight) = node.queue.pop()?;
+        node.show_next();
         self.stats.popped += 1;
         Some((flight.from, flight.bytes))
     }
