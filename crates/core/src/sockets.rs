@@ -11,6 +11,7 @@ use barewire_sys::rustix::net::{Shutdown, shutdown, sockopt};
 use barewire_sys::wirebuf::WireRef;
 
 use crate::endpoint::Endpoint;
+use crate::error::SendError;
 use crate::incoming::Deliver;
 use crate::meet::{Dial, Guest, HELLO_WITHIN};
 use crate::peer::PeerState;
@@ -106,7 +107,7 @@ impl Endpoint {
         let beside_rings = self.inbound.len() > links + 1;
         if beside_rings {
             self.sockets.looks = self.sockets.looks.wrapping_add(1);
-            if !self.sockets.looks.is_multiple_of(LOOK_BESIDE_RINGS_EVERY) {
+            if self.sockets.looks % LOOK_BESIDE_RINGS_EVERY != 0 {
                 return;
             }
         }
@@ -212,6 +213,33 @@ impl Endpoint {
         handled
     }
 
+    /// Whether the way to a peer takes packets straight from where they are.
+    #[inline]
+    pub(crate) fn takes_slices(&self, to: Peer) -> bool {
+        self.peers.get(to.index()).is_some_and(|peer| matches!(peer.tx, Tx::Tcp(_)))
+    }
+
+    /// Sends one packet straight from where its bytes are.
+    pub(crate) fn send_packet_from(
+        &mut self,
+        to: Peer,
+        head: Head,
+        parts: [&[u8]; 2],
+    ) -> Result<(), SendError> {
+        let peer = self.peer_mut(to)?;
+        let Tx::Tcp(tx) = &mut peer.tx else { return Err(SendError::Full) };
+        if !peer.outbox.is_empty() || tx.send_from(head, Class::Data, parts).is_err() {
+            peer.stats.stalled += 1;
+            return Err(SendError::Full);
+        }
+        peer.stats.sent += 1;
+        peer.stats.sent_bytes += u64::from(head.len);
+        if peer.tx.wants_listing() {
+            self.sockets.list(to);
+        }
+        Ok(())
+    }
+
     /// Tells a sender what we are done with, by whatever way leads to it.
     fn return_credit(&mut self, to: Peer, rx: &mut TcpRx, count: u64) {
         let head = Head { kind: Kind::Credit, flags: 0, port: Port(0), len: 0, w1: count };
@@ -309,10 +337,11 @@ impl Endpoint {
             let heard = std::mem::take(&mut tx.heard_lately);
             match tx.pulse.look(now_ms, heard, state) {
                 Beat::Fine => {}
-                Beat::Ping => {
+                Beat::Ping if tx.gathered() == 0 => {
                     let _ = tx.send(ping, Class::Control, |_| {});
                     tx.flush(None);
                 }
+                Beat::Ping => tx.flush(None),
                 Beat::Gone => {
                     tx.give_up();
                     self.close_tx(peer);

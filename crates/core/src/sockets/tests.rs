@@ -8,7 +8,6 @@ use barewire_sys::rustix::net::connect_unspec;
 
 use super::*;
 use crate::config::Config;
-use crate::error::SendError;
 use crate::hello::{DialStep, Dialler, Party, VERSIONS, Verdict};
 use crate::incoming::{Flow, Incoming};
 use crate::job::{Job, JobKey};
@@ -362,6 +361,21 @@ fn a_quiet_connection_is_pinged_and_lives() {
         );
     }
     assert!(logs.iter().all(|log| log.lost.is_empty() && log.got.is_empty()));
+}
+
+#[test]
+fn a_peer_that_does_not_run_is_not_lost_even_with_its_window_closed() {
+    let (mut endpoints, mut logs) = connected(2, &Config { credit_bytes: 64 << 20, ..tcp_only() });
+    let mut sent = 0;
+    while endpoints[0].send(Peer(1), Port(1), sent, &[1; 50_000]).is_ok() {
+        sent += 1;
+    }
+    // Longer than a machine that is gone would get.
+    let waited =
+        endpoints[0].wait(&mut logs[0], Some(Duration::from_millis(2500)), |_, log| !log.lost.is_empty());
+    assert_eq!(waited, Err(crate::error::WaitError::TimedOut));
+    assert_eq!(endpoints[0].peer_state(Peer(1)), PeerState::Connected);
+    assert!(run(&mut endpoints, &mut logs, |_, logs| logs[1].got.len() as u64 == sent));
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! Sockets and addresses: the system calls behind listening, connecting, reading and writing.
 
+use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 
 use barewire_sys::rustix::io::Errno;
 use barewire_sys::rustix::net::{
-    self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt,
+    self, AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, ipproto, sockopt,
 };
 
 /// Connections the kernel keeps for us until we accept them.
@@ -96,7 +97,9 @@ pub(crate) fn accept(listener: &OwnedFd) -> Option<OwnedFd> {
 /// The address at the other end, for messages to people.
 pub(crate) fn peer_name(socket: &OwnedFd) -> String {
     let address = net::getpeername(socket).ok().flatten().and_then(|any| SocketAddr::try_from(any).ok());
-    address.map_or_else(|| "an unknown address".to_owned(), |address| address.to_string())
+    let plain =
+        |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port()).to_string();
+    address.map_or_else(|| "an unknown address".to_owned(), plain)
 }
 
 fn new_socket(address: &SocketAddr) -> Result<OwnedFd, Errno> {
@@ -111,6 +114,20 @@ pub(crate) fn read(socket: &OwnedFd, into: &mut [u8]) -> Result<Option<usize>, E
     loop {
         match net::recv(socket, &mut *into, RecvFlags::DONTWAIT) {
             Ok((_, n)) => return Ok(Some(n)),
+            Err(Errno::AGAIN) => return Ok(None),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Writes what the socket takes of several slices now; `None` if it takes nothing.
+pub(crate) fn write_all_of(socket: &OwnedFd, parts: [&[u8]; 4]) -> Result<Option<usize>, Errno> {
+    let parts = parts.map(IoSlice::new);
+    loop {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        match net::sendmsg(socket, &parts, &mut SendAncillaryBuffer::default(), flags) {
+            Ok(n) => return Ok(Some(n)),
             Err(Errno::AGAIN) => return Ok(None),
             Err(Errno::INTR) => {}
             Err(error) => return Err(error),

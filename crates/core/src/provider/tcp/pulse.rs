@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use barewire_sys::tcp::TcpState;
 
-/// How often a connection is looked at while somebody waits.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How often a connection is looked at while somebody waits: with the time below, a machine that is gone shows within 1 s.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(150);
 /// Unacknowledged for this long: gone.
 const GONE_AFTER_MS: u64 = 750;
 /// The kernel counts in ticks that may be as long as this.

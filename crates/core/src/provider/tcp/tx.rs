@@ -103,6 +103,34 @@ impl TcpTx {
         Ok(())
     }
 
+    /// Sends one packet whose payload is `parts`, straight from where they are as far as the socket takes them now.
+    pub fn send_from(&mut self, head: Head, class: Class, parts: [&[u8]; 2]) -> Result<(), Full> {
+        let packet = HEAD_BYTES + head.len as usize;
+        let charge = charge(&head, packet);
+        if head.len as usize > PACKET_BYTES_MAX || (class == Class::Data && charge > self.credit.room()) {
+            return Err(Full);
+        }
+        self.make_room(packet, class)?;
+        let wire_head = head.to_bytes();
+        let mut passed = 0;
+        if !self.blocked {
+            let gathered = self.gathered();
+            let all = [&self.out[self.start..self.end], &wire_head, parts[0], parts[1]];
+            let written = self.wrote(net::write_all_of(&self.socket, all), gathered + packet);
+            self.start += written.min(gathered);
+            passed = written.saturating_sub(gathered);
+        }
+        for part in [&wire_head[..], parts[0], parts[1]] {
+            let rest = &part[passed.min(part.len())..];
+            passed -= part.len() - rest.len();
+            self.out[self.end..self.end + rest.len()].copy_from_slice(rest);
+            self.end += rest.len();
+        }
+        self.credit.spend(charge);
+        self.settle_out();
+        Ok(())
+    }
+
     /// Room for `packet` bytes behind `end`.
     #[inline]
     fn make_room(&mut self, packet: usize, class: Class) -> Result<(), Full> {
@@ -137,14 +165,25 @@ impl TcpTx {
         }
         self.last_write = now;
         self.heard = false;
-        match net::write(&self.socket, &self.out[self.start..self.end]) {
-            Ok(n) => self.start += n.unwrap_or(0),
+        let written = net::write(&self.socket, &self.out[self.start..self.end]);
+        self.start += self.wrote(written, self.gathered());
+        self.settle_out();
+    }
+
+    /// What a write of `asked` bytes passed on. A connection that is broken takes everything: whoever reads it finds its end
+    /// there, behind what arrived before.
+    fn wrote(&mut self, written: Result<Option<usize>, Errno>, asked: usize) -> usize {
+        match written {
+            Ok(n) => n.unwrap_or(0),
             Err(error) => {
-                // Whoever reads the connection finds its end there, behind what arrived before it.
                 self.broken = Some(error);
-                self.start = self.end;
+                asked
             }
         }
+    }
+
+    /// After a write: what is left waits for the socket.
+    fn settle_out(&mut self) {
         self.blocked = self.start < self.end;
         if !self.blocked {
             (self.start, self.end) = (0, 0);
@@ -179,11 +218,6 @@ impl TcpTx {
             return 0;
         }
         usize::try_from(room).unwrap_or(usize::MAX).saturating_sub(HEAD_BYTES).min(PACKET_BYTES_MAX)
-    }
-
-    /// Bytes on their way or held by the receiver, and how many may be.
-    pub fn credit(&self) -> (u64, u64) {
-        (self.credit.outstanding(), self.credit.window())
     }
 
     pub fn socket(&self) -> &Arc<OwnedFd> {
