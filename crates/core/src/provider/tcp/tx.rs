@@ -220,6 +220,11 @@ impl TcpTx {
         usize::try_from(room).unwrap_or(usize::MAX).saturating_sub(HEAD_BYTES).min(PACKET_BYTES_MAX)
     }
 
+    /// Bytes on their way or held by the receiver, and how many may be.
+    pub fn credit(&self) -> (u64, u64) {
+        (self.credit.outstanding(), self.credit.window())
+    }
+
     pub fn socket(&self) -> &Arc<OwnedFd> {
         &self.socket
     }
