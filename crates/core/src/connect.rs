@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use barewire_sys::bell::Ringer;
 use barewire_sys::ring::RingMemory;
 use barewire_sys::rustix::io::Errno;
 
@@ -89,7 +90,7 @@ impl Endpoint {
             Ok(memory) => memory,
             Err(error) => return self.lose(to, error.to_string()),
         };
-        match local::dial(&name, self.identity.job, &self.identity.key, self.me, to, &memory) {
+        match local::dial(&name, self.identity.job, &self.identity.key, self.me, to, &memory, &self.bell) {
             Ok(socket) => {
                 let _ = self.poller.add(&socket.fd, Source::RingTx(to));
                 self.open_tx(to, Tx::Ring(Box::new(RingTx::new(memory, Some(socket)))));
@@ -204,16 +205,18 @@ impl Endpoint {
     }
 
     /// Lets a neighbour in that proved the key; `None` for anybody else.
-    fn admit(&mut self, socket: OwnedFd, bytes: &[u8], mut fds: Vec<OwnedFd>) -> Option<()> {
+    fn admit(&mut self, socket: OwnedFd, bytes: &[u8], fds: Vec<OwnedFd>) -> Option<()> {
         let hello = local::check_hello(bytes, self.identity.job, &self.identity.key, self.me)?;
         let known = hello.from.index() < self.peers.len() && hello.from != self.me;
         if !known || self.inbound.iter().any(|slot| slot.peer == hello.from) {
             return None;
         }
-        let memory = RingMemory::open(fds.pop()?, hello.ring_bytes).ok()?;
+        let [ring, flag, event] = <[OwnedFd; 3]>::try_from(fds).ok()?;
+        let memory = RingMemory::open(ring, hello.ring_bytes).ok()?;
+        let ringer = Ringer::open(flag, event).ok()?;
         local::welcome(&socket, &self.identity.key, bytes, &self.bell).ok()?;
         self.poller.add(&socket, Source::RingRx(hello.from)).ok()?;
-        self.add_inbound(hello.from, Rx::Ring(RingRx::new(memory, Some(socket))));
+        self.add_inbound(hello.from, Rx::Ring(RingRx::new(memory, Some((socket, ringer)))));
         Some(())
     }
 

@@ -38,6 +38,8 @@ pub struct Endpoint {
     pub(crate) idle: u32,
     /// Peers with something in their outbox.
     pub(crate) deferring: Vec<Peer>,
+    /// Peers at which a send found no room.
+    pub(crate) starving: Vec<Peer>,
     pub(crate) exports: Exports,
     pub(crate) imports: Imports,
     pub(crate) ops: Ops,
@@ -92,6 +94,7 @@ impl Endpoint {
             turn: 0,
             idle: 0,
             deferring: Vec::new(),
+            starving: Vec::new(),
             exports: Exports::default(),
             imports: Imports::default(),
             ops: Ops::default(),
@@ -200,10 +203,7 @@ impl Endpoint {
                         stats.sent_bytes += len as u64;
                         Ok(())
                     }
-                    Err(Full) => {
-                        stats.stalled += 1;
-                        Err(SendError::Full)
-                    }
+                    Err(Full) => self.starve(to),
                 }
             }
             _ => self.send_message_slowly(to, port, imm, len, fill),
@@ -338,11 +338,52 @@ impl Endpoint {
                 peer.stats.sent_bytes += u64::from(head.len);
                 Ok(())
             }
-            Err(Full) => {
-                peer.stats.stalled += 1;
-                Err(SendError::Full)
+            Err(Full) => self.starve(to),
+        }
+    }
+
+    /// Notes that a send found no room, so that a sleeper is woken when there is some.
+    #[cold]
+    #[inline(never)]
+    fn starve(&mut self, to: Peer) -> Result<(), SendError> {
+        let peer = &mut self.peers[to.index()];
+        peer.stats.stalled += 1;
+        if peer.starved_at.is_none() {
+            self.starving.push(to);
+        }
+        peer.starved_at = Some(match &mut peer.tx {
+            Tx::Ring(ring) => ring.freed(),
+            Tx::Closed => 0,
+        });
+        Err(SendError::Full)
+    }
+
+    /// Before sleeping: asks every receiver we found no room at to ring when it has some.
+    pub(crate) fn want_room(&mut self) {
+        for to in &self.starving {
+            if let Tx::Ring(ring) = &self.peers[to.index()].tx {
+                ring.want_room();
             }
         }
+    }
+
+    /// Whether a receiver we found no room at has given some back since.
+    pub(crate) fn found_room(&mut self) -> bool {
+        let before = self.starving.len();
+        let mut starving = std::mem::take(&mut self.starving);
+        starving.retain(|to| {
+            let peer = &mut self.peers[to.index()];
+            let still = match &mut peer.tx {
+                Tx::Ring(ring) => peer.starved_at == Some(ring.freed()),
+                Tx::Closed => false,
+            };
+            if !still {
+                peer.starved_at = None;
+            }
+            still
+        });
+        self.starving = starving;
+        self.starving.len() < before
     }
 
     /// Sends one packet, or puts it into the outbox if there is no room.
@@ -390,6 +431,9 @@ impl Endpoint {
             peer.refresh_fast();
             false
         });
+        for &to in &waiting {
+            let _ = self.starve(to);
+        }
         self.deferring.extend(waiting);
     }
 }

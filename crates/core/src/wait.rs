@@ -129,8 +129,9 @@ impl Endpoint {
             let ready = self.poller.wait(longest);
             ready.into_iter().for_each(|source| self.attend(source));
         } else {
-            // Something is in the making that rings no bell, such as a connection: let time pass.
-            std::thread::yield_now();
+            // Something is in the making that rings no bell, such as a connection: look again soon.
+            let soon = Duration::from_millis(if self.connecting.is_empty() { 0 } else { 1 });
+            self.poller.wait(Some(soon)).into_iter().for_each(|source| self.attend(source));
         }
         self.undoze();
         self.housekeep(deliver);
@@ -148,9 +149,10 @@ impl Endpoint {
     /// assert_eq!(endpoint.progress(&mut Ignore, usize::MAX), 1);
     /// ```
     pub fn doze(&mut self) -> bool {
+        self.want_room();
         self.bell.doze();
         self.dozing = true;
-        let quiet = self.deferring.is_empty()
+        let quiet = !self.found_room()
             && self.connecting.is_empty()
             && self.pending.is_empty()
             && self.lost.is_empty()

@@ -98,9 +98,20 @@ impl Ringer {
     pub fn ring(&self) -> bool {
         let must = doorbell::must_ring(word(&self.segment, SLEEPING), self.order);
         if must {
-            let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+            self.ring_now();
         }
         must
+    }
+
+    /// Wakes the receiver, whatever its flag says.
+    #[cold]
+    pub fn ring_now(&self) {
+        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+    }
+
+    /// How a look at flags in this peer's shared memory is ordered behind a publication.
+    pub fn order(&self) -> SenderOrder {
+        self.order
     }
 }
 
