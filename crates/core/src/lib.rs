@@ -36,6 +36,7 @@ mod provider;
 pub mod region;
 pub mod stats;
 pub mod stream;
+pub mod tagged;
 pub mod time;
 pub mod wait;
 pub mod wire;
