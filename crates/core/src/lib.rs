@@ -27,6 +27,8 @@ mod connect;
 pub mod endpoint;
 pub mod error;
 pub mod filter;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod incoming;
 pub mod job;
 mod peer;

@@ -94,7 +94,8 @@ impl Endpoint {
         if !self.guard.is_parent() {
             return Err(WaitError::Forked);
         }
-        if let Some(peer) = waiting.on.filter(|peer| self.peers.get(peer.index()).is_none_or(|p| p.is_gone())) {
+        if let Some(peer) = waiting.on.filter(|peer| self.peers.get(peer.index()).is_none_or(|p| p.is_gone()))
+        {
             return Err(WaitError::Lost(peer));
         }
         let now = Instant::now();

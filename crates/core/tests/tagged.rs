@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use barewire_core::job::Job;
 use barewire_core::region::Memory;
-use barewire_core::tagged::{Envelope, Failure, Mode, Received, Request, Sent, Sink, Source, Status, Tagged, Want};
+use barewire_core::tagged::{
+    Envelope, Failure, Mode, Received, Request, Sent, Sink, Source, Status, Tagged, Want,
+};
 use barewire_core::{Config, Endpoint, Peer};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(30));
@@ -37,7 +39,9 @@ impl Rank {
         let memory = Memory::private(bytes.len());
         assert!(memory.write(0, bytes));
         let envelope = Envelope { context: 1, tag };
-        self.tagged.send(&mut self.ep, to, envelope, mode, bytes.len() as u64, Source::Memory(memory, 0)).unwrap()
+        self.tagged
+            .send(&mut self.ep, to, envelope, mode, bytes.len() as u64, Source::Memory(memory, 0))
+            .unwrap()
     }
 
     fn finish_send(&mut self, sent: Sent) {
@@ -127,8 +131,9 @@ fn messages_do_not_overtake_whatever_their_length() {
         let other = Peer(1 - rank.ep.me().0);
         let length = |i: usize| [8, 50_000, 0, 17_000, 300][i % 5];
         if rank.ep.me() == Peer(0) {
-            let sends: Vec<Sent> =
-                (0..200).map(|i| rank.start_send(other, 3, Mode::Standard, &pattern(length(i), i as u64))).collect();
+            let sends: Vec<Sent> = (0..200)
+                .map(|i| rank.start_send(other, 3, Mode::Standard, &pattern(length(i), i as u64)))
+                .collect();
             sends.into_iter().for_each(|sent| rank.finish_send(sent));
         } else {
             for i in 0..200 {
@@ -208,7 +213,10 @@ fn too_long_a_message_says_by_how_much_and_spills_nothing() {
                 let mut seen = [0; 200];
                 assert!(memory.read(0, &mut seen));
                 assert_eq!(seen[50..110], bytes[..60]);
-                assert!(seen[..50].iter().chain(&seen[110..]).all(|&b| b == 0), "only the receive's place is touched");
+                assert!(
+                    seen[..50].iter().chain(&seen[110..]).all(|&b| b == 0),
+                    "only the receive's place is touched"
+                );
             }
         }
         rank.meet();
@@ -228,12 +236,19 @@ fn probe_sees_claim_takes_and_cancel_withdraws() {
             rank.ep.wait(&mut rank.tagged, PATIENCE, |_, t| t.probe(&want).is_some()).unwrap();
             assert_eq!(rank.tagged.probe(&want).unwrap().len, 5);
             let first = rank.tagged.claim(&want).unwrap();
-            assert_eq!(rank.receive(None, Some(1), 10).1, b"second", "what was claimed is out of the matching");
+            assert_eq!(
+                rank.receive(None, Some(1), 10).1,
+                b"second",
+                "what was claimed is out of the matching"
+            );
             let memory = Memory::private(10);
-            let received = rank.tagged.receive_matched(&mut rank.ep, first, Sink::Memory(memory.clone(), 0, 10));
+            let received =
+                rank.tagged.receive_matched(&mut rank.ep, first, Sink::Memory(memory.clone(), 0, 10));
             assert_eq!(rank.finish_receive((received, memory)).1, b"first");
 
-            let (Received::Pending(never), _) = rank.start_receive(Some(other), Some(77), 10) else { panic!() };
+            let (Received::Pending(never), _) = rank.start_receive(Some(other), Some(77), 10) else {
+                panic!()
+            };
             assert!(rank.tagged.cancel(never));
             assert!(!rank.tagged.cancel(never), "only once");
             assert_eq!(rank.tagged.take(never).unwrap().failure, Some(Failure::Cancelled));
@@ -272,7 +287,8 @@ fn ten_thousand_receives_are_matched_in_reverse() {
             rank.receive(Some(other), Some(RECEIVES), 0);
             (0..RECEIVES).rev().for_each(|tag| rank.send(other, tag, &tag.to_le_bytes()));
         } else {
-            let receives: Vec<_> = (0..RECEIVES).map(|tag| rank.start_receive(Some(other), Some(tag), 4)).collect();
+            let receives: Vec<_> =
+                (0..RECEIVES).map(|tag| rank.start_receive(Some(other), Some(tag), 4)).collect();
             rank.send(other, RECEIVES, b"");
             for (tag, receive) in receives.into_iter().enumerate() {
                 assert_eq!(rank.finish_receive(receive).1, (tag as i32).to_le_bytes());

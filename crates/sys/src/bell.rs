@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::EventfdFlags;
 
-use crate::map::{MapError, Segment};
 use crate::doorbell;
+use crate::map::{MapError, Segment};
 use crate::sync::{AtomicU32, Ordering, SenderOrder, can_barrier_others};
 
 const SLEEPING: usize = 0;

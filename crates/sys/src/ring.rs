@@ -197,8 +197,8 @@ mod mapped {
     use std::os::fd::{BorrowedFd, OwnedFd};
 
     use super::*;
-    use crate::map::{MapError, Segment};
     use crate::doorbell;
+    use crate::map::{MapError, Segment};
     use crate::sync::{AtomicU32, AtomicU64, SenderOrder};
     use crate::wirebuf::{WireMut, WireRef};
 

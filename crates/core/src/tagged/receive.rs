@@ -148,7 +148,9 @@ impl Tagged {
             Some(slot) => {
                 let ours = self.requests.in_slot(slot);
                 let placeholder = State::Done(Status::good(from, envelope.tag, len));
-                let Some(State::Posted { mut sink, .. }) = self.requests.replace(ours, placeholder) else { return };
+                let Some(State::Posted { mut sink, .. }) = self.requests.replace(ours, placeholder) else {
+                    return;
+                };
                 sink.take(0, &mut packet);
                 if told > 0 {
                     self.give_back(endpoint, from, told + KEEP_BYTES);
@@ -200,7 +202,9 @@ impl Tagged {
     /// More of an accepted message has arrived.
     pub(super) fn on_rest(&mut self, mut packet: Incoming<'_>) {
         let request = Request::from_wire(packet.imm);
-        let Some(State::Arriving { from, tag, len, base, got, expected, sink }) = self.requests.get_mut(request) else {
+        let Some(State::Arriving { from, tag, len, base, got, expected, sink }) =
+            self.requests.get_mut(request)
+        else {
             return;
         };
         if *from != packet.from || packet.total != *expected || packet.offset != *got {

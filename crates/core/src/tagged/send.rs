@@ -49,7 +49,8 @@ impl Tagged {
             && peer.queue.is_empty()
             && peer.charged + charge <= self.credit
         {
-            match endpoint.send_with(to, EAGER, envelope.to_imm(), len as usize, |wire| source.fill(0, wire)) {
+            match endpoint.send_with(to, EAGER, envelope.to_imm(), len as usize, |wire| source.fill(0, wire))
+            {
                 Ok(()) => {
                     peer.charged += charge;
                     return Ok(Sent::Done);
@@ -104,8 +105,12 @@ impl Tagged {
         };
         let (envelope, mode, len) = (*envelope, *mode, *len);
         let affordable = self.credit.saturating_sub(self.peers[to.index()].charged + KEEP_BYTES);
-        if mode == Mode::Standard && len <= affordable && len <= EAGER_BYTES_MAX.min(endpoint.message_max(to)) as u64 {
-            let sent = endpoint.send_with(to, EAGER, envelope.to_imm(), len as usize, |wire| source.fill(0, wire));
+        if mode == Mode::Standard
+            && len <= affordable
+            && len <= EAGER_BYTES_MAX.min(endpoint.message_max(to)) as u64
+        {
+            let sent =
+                endpoint.send_with(to, EAGER, envelope.to_imm(), len as usize, |wire| source.fill(0, wire));
             if sent.is_ok() {
                 self.peers[to.index()].charged += len + KEEP_BYTES;
                 self.requests.finish(request, Status::good(to, envelope.tag, len));
@@ -142,7 +147,8 @@ impl Tagged {
             _ => return,
         }
         let placeholder = State::Done(Status::good(from, 0, 0));
-        let Some(State::Offered { to, tag, len, told, source }) = self.requests.replace(request, placeholder) else {
+        let Some(State::Offered { to, tag, len, told, source }) = self.requests.replace(request, placeholder)
+        else {
             return;
         };
         match endpoint.begin(to, REST, theirs, limit - told) {
