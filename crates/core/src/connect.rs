@@ -11,7 +11,7 @@ use crate::Peer;
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
 use crate::incoming::Deliver;
-use crate::job::{DirectoryEvent, JobId, JobKey};
+use crate::job::{Directory, DirectoryEvent, JobId, JobKey};
 use crate::peer::PeerState;
 use crate::poller::Source;
 use crate::provider::shm::{RingRx, RingTx};
@@ -236,8 +236,22 @@ impl Endpoint {
                         self.lose(Peer(rank), reason);
                     }
                 }
-                Ok(None) | Err(_) => return,
+                Ok(Some(DirectoryEvent::Report)) => self.report_wanted = true,
+                Ok(None) => return,
+                Err(reason) => return self.lose_directory(&reason),
             }
+        }
+    }
+
+    /// The launcher is gone, or not to be believed: who is connected stays so, who is not will not be.
+    #[cold]
+    fn lose_directory(&mut self, reason: &str) {
+        if let Some(fd) = self.directory.fd() {
+            self.poller.remove(fd);
+        }
+        self.directory = Directory::Alone;
+        for peer in self.connecting.clone() {
+            self.lose(peer, format!("the job's directory is gone: {reason}"));
         }
     }
 

@@ -47,6 +47,8 @@ pub struct Endpoint {
     pub(crate) pool: Pool,
     pub(crate) bell: Bell,
     pub(crate) dozing: bool,
+    /// The launcher asked what we wait for.
+    pub(crate) report_wanted: bool,
     /// How many of the last yields let somebody else run; see `wait`.
     pub(crate) crowd: u32,
     pub(crate) poller: Poller,
@@ -102,6 +104,7 @@ impl Endpoint {
             pool: Pool::new(config.pool_bytes),
             bell,
             dozing: false,
+            report_wanted: false,
             crowd: 0,
             poller,
             local_listener: None,

@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod auth;
+pub mod boot;
 pub mod config;
 mod connect;
 pub mod endpoint;

@@ -110,11 +110,18 @@ impl Endpoint {
             self.crowd = if busy { (self.crowd + 1).min(CROWD_MAX) } else { self.crowd.saturating_sub(1) };
             return Ok(());
         }
+        if self.report_wanted {
+            self.report_wanted = false;
+            let text = self.describe_wait(waiting, now - started, idle);
+            self.directory.report(&text);
+        }
         let mut longest = timeout.map(|timeout| timeout.saturating_sub(now - started));
         if self.config.watchdog > Duration::ZERO {
             let due = *clock.report_after.get_or_insert(self.config.watchdog);
             if idle >= due {
-                self.report_wait(waiting, now - started, idle);
+                let text = self.describe_wait(waiting, now - started, idle);
+                tracing::warn!("{text}");
+                eprintln!("{text}");
                 clock.report_after = Some(due * 2);
             } else {
                 longest = Some(longest.map_or(due - idle, |longest| longest.min(due - idle)));
@@ -175,8 +182,8 @@ impl Endpoint {
         }
     }
 
-    /// Says on standard error who waits for whom, and what is on its way.
-    fn report_wait(&mut self, waiting: Waiting, waited: Duration, idle: Duration) {
+    /// Who waits for whom, and what is on its way.
+    fn describe_wait(&mut self, waiting: Waiting, waited: Duration, idle: Duration) -> String {
         let mut text = format!(
             "barewire: rank {} (pid {}) has waited {:.1} s for {}",
             self.me,
@@ -193,8 +200,7 @@ impl Endpoint {
                 text += &self.describe_peer(Peer(peer), waiting.on == Some(Peer(peer)));
             }
         }
-        tracing::warn!("{text}");
-        eprintln!("{text}");
+        text
     }
 
     /// One line about a peer, if there is anything to say.
