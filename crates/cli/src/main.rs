@@ -1,2 +1,23 @@
 //! The `barewire` command.
-fn main() {}
+#![forbid(unsafe_code)]
+
+mod agent;
+mod cli;
+mod hello;
+mod poller;
+mod proc;
+mod run;
+mod signals;
+mod wire;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match cli::main(std::env::args_os().collect()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("barewire: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}

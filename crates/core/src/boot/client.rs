@@ -111,7 +111,7 @@ impl Client {
         }
     }
 
-    /// Readable when [`poll`](Self::poll) has something to do.
+    /// Readable when something came after [`poll`](Self::poll) last returned `None`.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.line {
             Line::Wire(line) => Some(line.fd()),

@@ -163,7 +163,7 @@ fn nearest(name: &str) -> &'static str {
 }
 
 /// The number of insertions, deletions and replacements that turn one text into the other.
-fn edits(from: &str, to: &str) -> usize {
+pub fn edits(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (i, a) in from.chars().enumerate() {

@@ -88,7 +88,7 @@ impl Hub {
         if member.lost.replace(reason).is_some() {
             return;
         }
-        let ordinary = matches!(reason, LostReason::Exited(0) | LostReason::Left);
+        let ordinary = reason.is_ordinary();
         let waiting = std::mem::take(&mut member.waiting);
         let reply = Reply::Lost { rank, reason }.encode();
         for (other, member) in (0..).zip(&self.members) {
@@ -151,8 +151,15 @@ impl Hub {
         };
         let mut bytes = Reply::encode_layout(&self.layout);
         bytes.extend(Reply::Welcome(Box::new(welcome)).encode());
+        bytes.extend(self.failures().flat_map(|reply| reply.encode()));
         out.push((rank, bytes));
         Some(Notice::Joined)
+    }
+
+    /// The ranks that failed so far, for one who comes late.
+    fn failures(&self) -> impl Iterator<Item = Reply> + '_ {
+        let lost = (0..).zip(&self.members).filter_map(|(rank, member)| Some((rank, member.lost?)));
+        lost.filter(|(_, reason)| !reason.is_ordinary()).map(|(rank, reason)| Reply::Lost { rank, reason })
     }
 
     fn publish(&mut self, rank: u32, card: Vec<u8>, out: &mut Outbox) {
@@ -282,6 +289,15 @@ mod tests {
         hub.lost(2, LostReason::Killed(9), &mut out);
         let killed = Reply::Lost { rank: 2, reason: LostReason::Killed(9) };
         assert_eq!(replies(out), [(0, killed.clone()), (1, killed)]);
+    }
+
+    #[test]
+    fn one_who_comes_late_hears_of_earlier_failures() {
+        let mut hub = hub(3);
+        hub.lost(1, LostReason::Killed(9), &mut Outbox::new());
+        hub.lost(2, LostReason::Exited(0), &mut Outbox::new());
+        let answer = say(&mut hub, 0, &HELLO);
+        assert_eq!(answer[2..], [(0, Reply::Lost { rank: 1, reason: LostReason::Killed(9) })]);
     }
 
     #[test]

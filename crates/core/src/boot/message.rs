@@ -107,6 +107,13 @@ pub enum LostReason {
     Left,
 }
 
+impl LostReason {
+    /// Whether the rank went as ranks should, so that only those who need it are told.
+    pub fn is_ordinary(self) -> bool {
+        matches!(self, Self::Exited(0) | Self::Left)
+    }
+}
+
 impl std::fmt::Display for LostReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
