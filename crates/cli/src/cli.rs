@@ -22,6 +22,8 @@ enum Sub {
     Run(Box<run::options::RunOptions>),
     /// Say who this process is in its job: the smallest parallel program
     Hello(crate::hello::HelloOptions),
+    /// Measure what each layer costs, beside the physical limit
+    Perf(crate::perf::PerfOptions),
     /// Started by `run`: looks after the ranks of one host
     #[command(hide = true)]
     Agent(agent::AgentOptions),
@@ -42,6 +44,7 @@ pub fn main(words: Vec<OsString>) -> anyhow::Result<ExitCode> {
     match cli.command {
         Sub::Run(_) => unreachable!("`run` is taken above"),
         Sub::Hello(options) => crate::hello::run(&options),
+        Sub::Perf(options) => crate::perf::run(&options),
         Sub::Agent(options) => agent::run(&options).map(|()| ExitCode::SUCCESS),
     }
 }

@@ -4,6 +4,7 @@
 mod agent;
 mod cli;
 mod hello;
+mod perf;
 mod poller;
 mod proc;
 mod run;

@@ -21,6 +21,7 @@ pub const PREFIX: &str = "BAREWIRE_";
 /// Our variables and what they are for.
 pub const KNOWN: &[(&str, &str)] = &[
     (BOOT_FD, "set by the launcher: the descriptor of its connection"),
+    ("BAREWIRE_PEERS", "where `barewire perf` keeps the libraries it compares with"),
     ("BAREWIRE_RANK", "set by the launcher, for scripts: this rank"),
     ("BAREWIRE_SIZE", "set by the launcher, for scripts: the number of ranks"),
     ("BAREWIRE_LOCAL_RANK", "set by the launcher, for scripts: this rank among those of its host"),

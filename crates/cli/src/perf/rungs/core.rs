@@ -42,7 +42,8 @@ fn send(endpoint: &mut Endpoint, take: &mut Take<'_>, to: Peer, bytes: &[u8]) ->
     }
     let mut sending = endpoint.begin(to, DATA, 0, bytes.len() as u64)?;
     while !sending.is_done() {
-        match endpoint.push(&mut sending, &bytes[sending.sent() as usize..]) {
+        let at = sending.sent() as usize;
+        match endpoint.push(&mut sending, &bytes[at..]) {
             Ok(_) => {}
             Err(SendError::Full) => {
                 endpoint.progress(take, usize::MAX);

@@ -68,10 +68,11 @@ impl Rungs {
         Ok(inbox.letters.remove(at).1)
     }
 
-    /// Waits until all ranks are here.
+    /// Waits until all ranks are here. Rank 0 comes out last: when it begins to send, nobody listens on the side any more.
     pub fn meet(&mut self) -> Result<()> {
         const HERE: Port = Port(11);
         const GO: Port = Port(12);
+        const READY: Port = Port(13);
         let size = self.endpoint.size();
         if self.rank() == 0 {
             for _ in 1..size {
@@ -80,9 +81,13 @@ impl Rungs {
             for rank in 1..size {
                 self.tell(Peer(rank), GO, &[])?;
             }
+            for _ in 1..size {
+                self.hear(READY)?;
+            }
         } else {
             self.tell(Peer(0), HERE, &[])?;
             self.hear(GO)?;
+            self.tell(Peer(0), READY, &[])?;
         }
         Ok(())
     }
