@@ -69,6 +69,12 @@ pub(crate) struct InboundSlot {
     pub inbound: Option<Box<Inbound>>,
 }
 
+/// An endpoint may move to another thread.
+const _: fn() = || {
+    fn is_send<T: Send>() {}
+    is_send::<Endpoint>();
+};
+
 impl Endpoint {
     /// Opens this process's, or thread's, endpoint in a job.
     ///

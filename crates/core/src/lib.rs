@@ -37,6 +37,7 @@ mod poller;
 mod progress;
 mod provider;
 pub mod region;
+pub mod shared;
 pub mod stats;
 pub mod stream;
 pub mod tagged;

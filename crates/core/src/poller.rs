@@ -51,21 +51,15 @@ impl Source {
     }
 }
 
+#[derive(Debug)]
 pub(crate) struct Poller {
     epoll: OwnedFd,
-    events: Vec<epoll::Event>,
-}
-
-impl std::fmt::Debug for Poller {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Poller").field("epoll", &self.epoll).finish()
-    }
 }
 
 impl Poller {
     pub fn new() -> Result<Poller, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        Ok(Poller { epoll, events: Vec::with_capacity(64) })
+        Ok(Poller { epoll })
     }
 
     pub fn add(&self, fd: impl AsFd, source: Source) -> Result<(), Errno> {
@@ -78,15 +72,15 @@ impl Poller {
     }
 
     /// What is ready, waiting at most `timeout`; `None` waits for ever.
-    pub fn wait(&mut self, timeout: Option<Duration>) -> Vec<Source> {
-        self.events.clear();
+    pub fn wait(&self, timeout: Option<Duration>) -> Vec<Source> {
+        let mut events = Vec::with_capacity(64);
         let timeout = timeout.map(|t| Timespec {
             tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(t.subsec_nanos()),
         });
-        let room = barewire_sys::rustix::buffer::spare_capacity(&mut self.events);
+        let room = barewire_sys::rustix::buffer::spare_capacity(&mut events);
         match epoll::wait(&self.epoll, room, timeout.as_ref()) {
-            Ok(_) => self.events.iter().map(|event| Source::from_token(event.data.u64())).collect(),
+            Ok(_) => events.iter().map(|event| Source::from_token(event.data.u64())).collect(),
             Err(_) => Vec::new(),
         }
     }

@@ -71,7 +71,9 @@ impl Peer {
             }
             Peer::IntelMpi => {
                 command.env("LD_LIBRARY_PATH", prefix.join("lib")).env("I_MPI_PIN", "0");
-                command.env("FI_PROVIDER_PATH", prefix.join("lib/libfabric/prov")).env("I_MPI_FABRICS", if tcp { "ofi" } else { "shm" });
+                command
+                    .env("FI_PROVIDER_PATH", prefix.join("lib/libfabric/prov"))
+                    .env("I_MPI_FABRICS", if tcp { "ofi" } else { "shm" });
                 if tcp {
                     command.env("FI_PROVIDER", "tcp");
                 }
@@ -109,7 +111,8 @@ fn home() -> Result<PathBuf> {
     if let Some(folder) = std::env::var_os("BAREWIRE_PEERS") {
         return Ok(folder.into());
     }
-    let home = std::env::var_os("HOME").context("HOME is not set; set BAREWIRE_PEERS to a folder for other libraries")?;
+    let home = std::env::var_os("HOME")
+        .context("HOME is not set; set BAREWIRE_PEERS to a folder for other libraries")?;
     Ok(PathBuf::from(home).join(".cache/barewire/peers"))
 }
 
@@ -123,7 +126,10 @@ pub fn run(options: &PeersOptions) -> Result<()> {
             println!("{:<10} installing {package} …", peer.name());
             install(&peer.prefix()?, package)?;
         } else {
-            println!("{:<10} missing; `barewire perf peers --install` installs {package} from PyPI", peer.name());
+            println!(
+                "{:<10} missing; `barewire perf peers --install` installs {package} from PyPI",
+                peer.name()
+            );
         }
     }
     Ok(())

@@ -46,14 +46,16 @@ pub fn serve(folder: &Path) -> Result<()> {
     let rank = job.rank;
     if std::env::var_os("BENCH_PIN").is_some() {
         let cpus = barewire_sys::cpu::allowed_cpus();
-        barewire_sys::cpu::pin_to(cpus[rank as usize % cpus.len()]).context("pinning a rank to a processor")?;
+        barewire_sys::cpu::pin_to(cpus[rank as usize % cpus.len()])
+            .context("pinning a rank to a processor")?;
     }
     let shm = std::env::var_os("BENCH_TCP").is_none();
     let endpoint = Endpoint::open(job, Config { shm, ..Config::default() })?;
     let mut rungs = Rungs::new(endpoint)?;
     let mut seen = 0;
     loop {
-        let command = std::fs::read_to_string(folder.join("command")).ok().and_then(|text| Command::parse(&text));
+        let command =
+            std::fs::read_to_string(folder.join("command")).ok().and_then(|text| Command::parse(&text));
         match command {
             Some(command) if command.number > seen => {
                 seen = command.number;

@@ -88,7 +88,13 @@ pub fn line_latency(rungs: &mut Rungs, count: u64) -> Result<f64> {
 fn push(limits: &mut Limits, out: &[u8], at: &mut usize) {
     let bytes = out.len();
     if bytes <= 4096 {
-        while limits.tx.push(1, 0, bytes, 0, |wire| { wire.write(out); }).is_err() {}
+        while limits
+            .tx
+            .push(1, 0, bytes, 0, |wire| {
+                wire.write(out);
+            })
+            .is_err()
+        {}
         return;
     }
     for piece in out.chunks(CHUNK_BYTES) {

@@ -64,7 +64,8 @@ impl Rungs {
     pub fn hear(&mut self, port: Port) -> Result<Vec<u8>> {
         let inbox = &mut self.inbox;
         self.endpoint.wait(inbox, PATIENCE, |_, inbox| inbox.letters.iter().any(|(p, _)| *p == port))?;
-        let at = inbox.letters.iter().position(|(p, _)| *p == port).expect("the wait ended because there is one");
+        let at =
+            inbox.letters.iter().position(|(p, _)| *p == port).expect("the wait ended because there is one");
         Ok(inbox.letters.remove(at).1)
     }
 

@@ -13,14 +13,35 @@ use barewire_core::tagged::Tagged;
 const DATA: Envelope = Envelope { context: 7, tag: 1 };
 const ANSWER: Envelope = Envelope { context: 7, tag: 2 };
 
-fn start_send(endpoint: &mut Endpoint, tagged: &mut Tagged, to: Peer, envelope: Envelope, from: &Memory, bytes: usize) -> Result<Option<Request>> {
-    match tagged.send(endpoint, to, envelope, Mode::Standard, bytes as u64, Source::Memory(from.clone(), 0))? {
+fn start_send(
+    endpoint: &mut Endpoint,
+    tagged: &mut Tagged,
+    to: Peer,
+    envelope: Envelope,
+    from: &Memory,
+    bytes: usize,
+) -> Result<Option<Request>> {
+    match tagged.send(
+        endpoint,
+        to,
+        envelope,
+        Mode::Standard,
+        bytes as u64,
+        Source::Memory(from.clone(), 0),
+    )? {
         Sent::Done => Ok(None),
         Sent::Pending(request) => Ok(Some(request)),
     }
 }
 
-fn start_receive(endpoint: &mut Endpoint, tagged: &mut Tagged, from: Peer, envelope: Envelope, into: &Memory, bytes: usize) -> Option<Request> {
+fn start_receive(
+    endpoint: &mut Endpoint,
+    tagged: &mut Tagged,
+    from: Peer,
+    envelope: Envelope,
+    into: &Memory,
+    bytes: usize,
+) -> Option<Request> {
     let want = Want { context: envelope.context, from: Some(from), tag: Some(envelope.tag) };
     match tagged.receive(endpoint, want, Sink::Memory(into.clone(), 0, bytes)) {
         Received::Done(_) => None,
@@ -30,7 +51,8 @@ fn start_receive(endpoint: &mut Endpoint, tagged: &mut Tagged, from: Peer, envel
 
 fn finish(endpoint: &mut Endpoint, tagged: &mut Tagged, request: Option<Request>) -> Result<()> {
     if let Some(request) = request {
-        endpoint.wait(tagged, PATIENCE, |endpoint, tagged| tagged.advance(endpoint) && tagged.is_done(request))?;
+        endpoint
+            .wait(tagged, PATIENCE, |endpoint, tagged| tagged.advance(endpoint) && tagged.is_done(request))?;
         tagged.take(request);
     }
     Ok(())
