@@ -62,7 +62,8 @@ fn unchecked_code_lives_in_sys_and_the_c_interfaces() {
 
 #[test]
 fn nothing_is_left_for_later_in_silence() {
-    let words = [concat!("todo", "!("), concat!("unimplemented", "!("), concat!("TO", "DO"), concat!("FIX", "ME")];
+    let words =
+        [concat!("todo", "!("), concat!("unimplemented", "!("), concat!("TO", "DO"), concat!("FIX", "ME")];
     no_line("what is not done is an issue, not a remark", |_, lines, n| {
         words.iter().any(|word| lines[n].contains(word))
     });

@@ -41,6 +41,8 @@ pub struct Endpoint {
     pub(crate) idle: u32,
     /// Peers with something in their outbox.
     pub(crate) deferring: Vec<Peer>,
+    /// Peers at which a send found no room.
+    pub(crate) starving: Vec<Peer>,
     pub(crate) exports: Exports,
     pub(crate) imports: Imports,
     pub(crate) ops: Ops,
@@ -48,6 +50,8 @@ pub struct Endpoint {
     pub(crate) pool: Pool,
     pub(crate) bell: Arc<Bell>,
     pub(crate) dozing: bool,
+    /// The launcher asked what we wait for.
+    pub(crate) report_wanted: bool,
     /// How many of the last yields let somebody else run; see `wait`.
     pub(crate) crowd: u32,
     pub(crate) poller: Poller,
@@ -71,6 +75,12 @@ pub(crate) struct InboundSlot {
     pub ready: bool,
     pub inbound: Option<Box<Inbound>>,
 }
+
+/// An endpoint may move to another thread.
+const _: fn() = || {
+    fn is_send<T: Send>() {}
+    is_send::<Endpoint>();
+};
 
 impl Endpoint {
     /// Opens this process's, or thread's, endpoint in a job.
@@ -140,6 +150,7 @@ impl Endpoint {
             turn: 0,
             idle: 0,
             deferring: Vec::new(),
+            starving: Vec::new(),
             exports: Exports::default(),
             imports: Imports::default(),
             ops: Ops::default(),
@@ -147,6 +158,7 @@ impl Endpoint {
             pool: Pool::new(config.pool_bytes),
             bell,
             dozing: false,
+            report_wanted: false,
             crowd: 0,
             poller,
             local_listener: None,
@@ -247,10 +259,7 @@ impl Endpoint {
                         stats.sent_bytes += len as u64;
                         Ok(())
                     }
-                    Err(Full) => {
-                        stats.stalled += 1;
-                        Err(SendError::Full)
-                    }
+                    Err(Full) => self.starve(to),
                 }
             }
             _ => self.send_message_slowly(to, port, imm, len, fill),
@@ -394,11 +403,54 @@ impl Endpoint {
                 }
                 Ok(())
             }
-            Err(Full) => {
-                peer.stats.stalled += 1;
-                Err(SendError::Full)
+            Err(Full) => self.starve(to),
+        }
+    }
+
+    /// Notes that a send found no room, so that a sleeper is woken when there is some.
+    #[cold]
+    #[inline(never)]
+    fn starve(&mut self, to: Peer) -> Result<(), SendError> {
+        let peer = &mut self.peers[to.index()];
+        peer.stats.stalled += 1;
+        let freed = match &mut peer.tx {
+            Tx::Ring(ring) => ring.freed(),
+            Tx::Closed => 0,
+            // What gives these room arrives like everything else, and wakes.
+            Tx::Tcp(_) | Tx::Datagram(_) => return Err(SendError::Full),
+        };
+        if peer.starved_at.replace(freed).is_none() {
+            self.starving.push(to);
+        }
+        Err(SendError::Full)
+    }
+
+    /// Before sleeping: asks every receiver we found no room at to ring when it has some.
+    pub(crate) fn want_room(&mut self) {
+        for to in &self.starving {
+            if let Tx::Ring(ring) = &self.peers[to.index()].tx {
+                ring.want_room();
             }
         }
+    }
+
+    /// Whether a receiver we found no room at has given some back since.
+    pub(crate) fn found_room(&mut self) -> bool {
+        let before = self.starving.len();
+        let mut starving = std::mem::take(&mut self.starving);
+        starving.retain(|to| {
+            let peer = &mut self.peers[to.index()];
+            let still = match &mut peer.tx {
+                Tx::Ring(ring) => peer.starved_at == Some(ring.freed()),
+                Tx::Closed | Tx::Tcp(_) | Tx::Datagram(_) => false,
+            };
+            if !still {
+                peer.starved_at = None;
+            }
+            still
+        });
+        self.starving = starving;
+        self.starving.len() < before
     }
 
     /// Sends one packet, or puts it into the outbox if there is no room.
@@ -450,6 +502,9 @@ impl Endpoint {
             peer.refresh_fast();
             false
         });
+        for &to in &waiting {
+            let _ = self.starve(to);
+        }
         self.deferring.extend(waiting);
         deferring.into_iter().for_each(|to| self.transmit_to(to));
     }

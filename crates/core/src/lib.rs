@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod auth;
+pub mod boot;
 pub mod config;
 mod connect;
 mod credit;
@@ -29,6 +30,8 @@ mod datagrams;
 pub mod endpoint;
 pub mod error;
 pub mod filter;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod hello;
 pub mod incoming;
 pub mod job;
@@ -38,9 +41,11 @@ mod poller;
 mod progress;
 mod provider;
 pub mod region;
+pub mod shared;
 mod sockets;
 pub mod stats;
 pub mod stream;
+pub mod tagged;
 pub mod time;
 pub mod wait;
 pub mod wire;

@@ -200,7 +200,7 @@ impl Endpoint {
         };
         rx.finish(in_ring);
         if chunked {
-            rx.ring.give_back();
+            rx.give_back();
         }
         budget.spend(len);
         let stats = &mut self.peers[from.index()].stats;

@@ -113,11 +113,18 @@ impl Endpoint {
             self.crowd = if busy { (self.crowd + 1).min(CROWD_MAX) } else { self.crowd.saturating_sub(1) };
             return Ok(());
         }
+        if self.report_wanted {
+            self.report_wanted = false;
+            let text = self.describe_wait(waiting, now - started, idle);
+            self.directory.report(&text);
+        }
         let mut longest = timeout.map(|timeout| timeout.saturating_sub(now - started));
         if self.config.watchdog > Duration::ZERO {
             let due = *clock.report_after.get_or_insert(self.config.watchdog);
             if idle >= due {
-                self.report_wait(waiting, now - started, idle);
+                let text = self.describe_wait(waiting, now - started, idle);
+                tracing::warn!("{text}");
+                eprintln!("{text}");
                 clock.report_after = Some(due * 2);
             } else {
                 longest = Some(longest.map_or(due - idle, |longest| longest.min(due - idle)));
@@ -134,8 +141,9 @@ impl Endpoint {
             let ready = self.poller.wait(longest);
             ready.into_iter().for_each(|source| self.attend(source));
         } else {
-            // Something is in the making that rings no bell, such as a connection: let time pass.
-            std::thread::yield_now();
+            // Something is in the making that rings no bell, such as a connection: look again soon.
+            let soon = Duration::from_millis(if self.connecting.is_empty() { 0 } else { 1 });
+            self.poller.wait(Some(soon)).into_iter().for_each(|source| self.attend(source));
         }
         self.undoze();
         self.housekeep(deliver);
@@ -153,10 +161,11 @@ impl Endpoint {
     /// assert_eq!(endpoint.progress(&mut Ignore, usize::MAX), 1);
     /// ```
     pub fn doze(&mut self) -> bool {
+        self.want_room();
         self.bell.doze();
         self.dozing = true;
         self.flush_before_sleep();
-        let quiet = self.deferring.is_empty()
+        let quiet = !self.found_room()
             && self.connecting.iter().all(|&to| self.is_dialling(to))
             && self.pending.is_empty()
             && self.lost.is_empty()
@@ -184,8 +193,8 @@ impl Endpoint {
         }
     }
 
-    /// Says on standard error who waits for whom, and what is on its way.
-    fn report_wait(&mut self, waiting: Waiting, waited: Duration, idle: Duration) {
+    /// Who waits for whom, and what is on its way.
+    fn describe_wait(&mut self, waiting: Waiting, waited: Duration, idle: Duration) -> String {
         let mut text = format!(
             "barewire: rank {} (pid {}) has waited {:.1} s for {}",
             self.me,
@@ -202,8 +211,7 @@ impl Endpoint {
                 text += &self.describe_peer(Peer(peer), waiting.on == Some(Peer(peer)));
             }
         }
-        tracing::warn!("{text}");
-        eprintln!("{text}");
+        text
     }
 
     /// One line about a peer, if there is anything to say.

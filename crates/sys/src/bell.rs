@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::EventfdFlags;
 
-use crate::map::{MapError, Segment};
 use crate::doorbell;
+use crate::map::{MapError, Segment};
 use crate::sync::{AtomicU32, Ordering, SenderOrder, can_barrier_others};
 
 const SLEEPING: usize = 0;
@@ -52,6 +52,11 @@ impl Bell {
         doorbell::wake(self.flag());
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.event, &mut count);
+    }
+
+    /// Rings our own bell: whoever waits on the fd looks again.
+    pub fn ring_self(&self) {
+        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 
     fn flag(&self) -> &AtomicU32 {
@@ -98,9 +103,20 @@ impl Ringer {
     pub fn ring(&self) -> bool {
         let must = doorbell::must_ring(word(&self.segment, SLEEPING), self.order);
         if must {
-            let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+            self.ring_now();
         }
         must
+    }
+
+    /// Wakes the receiver, whatever its flag says.
+    #[cold]
+    pub fn ring_now(&self) {
+        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+    }
+
+    /// How a look at flags in this peer's shared memory is ordered behind a publication.
+    pub fn order(&self) -> SenderOrder {
+        self.order
     }
 }
 

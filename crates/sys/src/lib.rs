@@ -17,10 +17,14 @@ pub mod doorbell;
 #[cfg(not(loom))]
 pub mod fork;
 #[cfg(not(loom))]
+pub mod inherit;
+#[cfg(not(loom))]
 pub mod map;
 #[cfg(not(loom))]
 pub mod memory;
 pub mod ring;
+#[cfg(not(loom))]
+pub mod spawn;
 pub mod sync;
 #[cfg(not(loom))]
 pub mod userbuf;

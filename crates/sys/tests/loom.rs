@@ -55,7 +55,11 @@ fn send(tail: &mut Tail, memory: &Memory, value: u64, need: u64) -> Result<(), F
 fn take(head: &mut Head, memory: &Memory, need: u64) -> Option<u64> {
     let value = head.peek(memory)?;
     let last = (head.line() + need as usize - 1) % LINES as usize;
-    assert_eq!(memory.load(last * 8 + 7, Ordering::Relaxed), value, "a packet is whole when its header is seen");
+    assert_eq!(
+        memory.load(last * 8 + 7, Ordering::Relaxed),
+        value,
+        "a packet is whole when its header is seen"
+    );
     head.pass(memory, need);
     Some(value)
 }

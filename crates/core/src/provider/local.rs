@@ -21,7 +21,7 @@ use crate::job::{JobId, JobKey};
 
 const MAGIC: &[u8; 8] = b"barewir1";
 const HELLO_BYTES: usize = 8 + 16 + 4 + 4 + 8 + 16 + auth::PROOF_BYTES;
-const FDS_MAX: usize = 2;
+const FDS_MAX: usize = 3;
 const MESSAGE_BYTES_MAX: usize = 256;
 
 /// The name under which a rank of a job listens.
@@ -47,7 +47,8 @@ pub(crate) fn accept(listener: &OwnedFd) -> Option<OwnedFd> {
     }
 }
 
-/// Connects to the endpoint listening under `name` and hands it `ring`.
+/// Connects to the endpoint listening under `name` and hands it `ring`, and `bell` to ring us when there is room in it.
+#[allow(clippy::too_many_arguments)]
 pub(crate) fn dial(
     name: &str,
     job: JobId,
@@ -55,6 +56,7 @@ pub(crate) fn dial(
     from: Peer,
     to: Peer,
     ring: &RingMemory,
+    bell: &Bell,
 ) -> Result<Dialled, Errno> {
     let socket = new_socket()?;
     net::connect(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
@@ -71,7 +73,8 @@ pub(crate) fn dial(
     hello.extend_from_slice(&nonce);
     let proof = auth::prove(key, "local hello", &[&hello]);
     hello.extend_from_slice(&proof);
-    send(&socket, &hello, &[ring.fd()])?;
+    let [flag, event] = bell.fds();
+    send(&socket, &hello, &[ring.fd(), flag, event])?;
     Ok(Dialled { fd: socket, welcome: auth::prove(key, "local welcome", &[&hello]) })
 }
 

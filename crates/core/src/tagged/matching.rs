@@ -123,7 +123,8 @@ impl<T> Chains<T> {
     }
 
     fn grow(&mut self) {
-        let mut all: Vec<u32> = (0..self.nodes.len() as u32).filter(|&at| self.nodes[at as usize].value.is_some()).collect();
+        let mut all: Vec<u32> =
+            (0..self.nodes.len() as u32).filter(|&at| self.nodes[at as usize].value.is_some()).collect();
         all.sort_by_key(|&at| self.nodes[at as usize].turn);
         let more = self.heads.len() * 4;
         self.heads = vec![NONE; more];
@@ -204,7 +205,8 @@ impl Posted {
     pub fn find(&mut self, from: Peer, envelope: Envelope) -> Option<u32> {
         let exact = self.exact.first(&(from, envelope));
         if !self.wild.is_empty() {
-            let wild = self.wild.iter().find(|(_, (want, _))| want.takes(from, envelope)).map(|(&turn, _)| turn);
+            let wild =
+                self.wild.iter().find(|(_, (want, _))| want.takes(from, envelope)).map(|(&turn, _)| turn);
             let earlier = match (wild, exact) {
                 (Some(wild), Some(exact)) => wild < self.exact.nodes[exact as usize].turn,
                 (wild, _) => wild.is_some(),
