@@ -243,7 +243,7 @@ impl Endpoint {
             }
             Kind::Ping => Handled::Next,
             Kind::Credit if self.peers[from.index()].tx.returned(head.w1) => Handled::Next,
-            Kind::Credit => Handled::Nonsense("credit for a link that has none"),
+            Kind::Credit => Handled::Nonsense("a credit that cannot be true"),
             Kind::Put => match self.on_put(deliver, from, &head, &mut payload) {
                 Some(flow) => flow.into(),
                 None => Handled::Nonsense("a put that makes no sense"),

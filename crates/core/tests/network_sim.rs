@@ -200,3 +200,33 @@ fn an_endpoint_that_leaves_is_told_and_one_that_crashes_is_found_out() {
         assert_eq!(a.send(Peer(1), Port(0), 0, b""), Err(SendError::Lost(Peer(1))));
     }
 }
+
+#[test]
+fn a_restarted_endpoint_is_met_again_by_whoever_forgets_the_dead_one() {
+    let (network, mut a, b) = two();
+    let mut b = Some(b);
+    let settle = |a: &mut Endpoint, b: &mut Option<Endpoint>| {
+        let mut seen = Seen::default();
+        while let Some(event) = network.step() {
+            match (event.peer, &mut *b) {
+                (Peer(0), _) => a.progress(&mut seen, usize::MAX),
+                (_, Some(b)) => b.progress(&mut seen, usize::MAX),
+                (_, None) => 0,
+            };
+        }
+        seen.0
+    };
+    a.send(Peer(1), Port(0), 1, b"").unwrap();
+    assert_eq!(settle(&mut a, &mut b), [1]);
+    network.crash(Peer(1));
+    b = Some(network.endpoint(Peer(1)).unwrap());
+    a.send(Peer(1), Port(0), 2, b"").unwrap();
+    assert_eq!(settle(&mut a, &mut b), [], "meant for the dead one");
+    assert_eq!(a.peer_state(Peer(1)), PeerState::Lost("it was started anew".to_owned()));
+    assert!(a.forget(Peer(1)));
+    a.send(Peer(1), Port(0), 3, b"").unwrap();
+    b.as_mut().unwrap().send(Peer(0), Port(0), 4, b"").unwrap();
+    let mut seen = settle(&mut a, &mut b);
+    seen.sort();
+    assert_eq!(seen, [3, 4]);
+}
