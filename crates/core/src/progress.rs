@@ -149,8 +149,9 @@ impl Endpoint {
                     let flow = deliver.deliver(self, incoming);
                     rx.finish(len);
                     budget.spend(len);
-                    self.peers[from.index()].stats.received += 1;
-                    self.peers[from.index()].stats.received_bytes += len as u64;
+                    let stats = &mut self.peers[from.index()].stats;
+                    stats.received += 1;
+                    stats.received_bytes += len as u64;
                     flow.into()
                 }
                 None => self.take_other(deliver, from, rx, open, budget, packet.w0, packet.w1),

@@ -34,6 +34,9 @@ pub struct Waiting {
 impl Endpoint {
     /// Makes progress until `done` says so, sleeping when there is nothing to do. `timeout` of `None` waits for ever.
     ///
+    /// On a simulated network in virtual time nobody sleeps: the wait moves the clock on as long as the next event is this
+    /// endpoint's own, and otherwise ends with [`WaitError::NotOurTurn`] or [`WaitError::Never`].
+    ///
     /// ```
     /// use barewire_core::{Config, Endpoint, Ignore, WaitError, job::Job};
     /// use std::time::Duration;

@@ -8,6 +8,15 @@ use crate::time::Nanos;
 use crate::wire::HEAD_BYTES;
 
 /// Whose time a network runs on.
+///
+/// ```
+/// use barewire_core::sim::{Clock, Network, SimConfig};
+/// use std::time::Duration;
+/// let network = Network::new(2, SimConfig { clock: Clock::Real, ..SimConfig::default() }).unwrap();
+/// let before = network.now();
+/// std::thread::sleep(Duration::from_millis(1));
+/// assert!(network.now() > before);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// Time stands still until [`Network::step`](super::Network::step) moves it.
@@ -112,6 +121,14 @@ impl SimConfig {
 const PAYLOAD_MIN: usize = 128;
 
 /// Why there is no such network.
+///
+/// ```
+/// use barewire_core::sim::{Network, SimConfig, SimError};
+/// use barewire_core::filter::reliable::ReliableConfig;
+/// let reliable = ReliableConfig { window_packets: 0, ..ReliableConfig::default() };
+/// let refused = Network::new(2, SimConfig { reliable, ..SimConfig::default() });
+/// assert!(matches!(refused, Err(SimError::Reliable(_))));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SimError {

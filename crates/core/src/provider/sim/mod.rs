@@ -1,7 +1,7 @@
 //! The simulator: thousands of endpoints in one process, joined by a network made to order.
 //!
 //! A [`Network`] carries datagrams with a given latency, at a given rate, and with every fault of
-//! [`FaultConfig`], all drawn from one seed; over it runs the same `reliable` filter as over a real wire. Links
+//! [`FaultConfig`](crate::filter::fault::FaultConfig), all drawn from one seed; over it runs the same `reliable` filter as over a real wire. Links
 //! can be cut and endpoints crashed. Time is either real, for endpoints on threads, or virtual:
 //!
 //! ```text
@@ -73,6 +73,14 @@ struct Shared {
 }
 
 /// Something happens at an endpoint: call its [`Endpoint::progress`].
+///
+/// ```
+/// use barewire_core::{Peer, Port, sim::{Event, Network, SimConfig}};
+/// let network = Network::new(2, SimConfig::default()).unwrap();
+/// let mut endpoints = network.endpoints().unwrap();
+/// endpoints[1].send(Peer(0), Port(0), 0, b"").unwrap();
+/// assert!(matches!(network.step(), Some(Event { peer: Peer(0), .. })));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// When.
