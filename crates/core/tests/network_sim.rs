@@ -230,3 +230,19 @@ fn a_restarted_endpoint_is_met_again_by_whoever_forgets_the_dead_one() {
     seen.sort();
     assert_eq!(seen, [3, 4]);
 }
+
+#[test]
+fn on_a_good_network_nothing_is_sent_twice() {
+    let (network, mut a, mut b) = two();
+    for round in 0..50 {
+        a.send(Peer(1), Port(0), round, b"to and").unwrap();
+        b.send(Peer(0), Port(0), round, b"fro").unwrap();
+        while let Some(event) = network.step() {
+            match event.peer {
+                Peer(0) => a.progress(&mut Ignore, usize::MAX),
+                _ => b.progress(&mut Ignore, usize::MAX),
+            };
+        }
+    }
+    assert_eq!((a.stats().retransmitted, b.stats().retransmitted), (0, 0));
+}
