@@ -9,12 +9,12 @@ use crate::peer::PeerState;
 use crate::provider::Rx;
 use crate::provider::shm::RingRx;
 use crate::stream::OpenMessages;
-use crate::wire::{self, Begin, FLAG_CHUNK, Head, Kind};
+use crate::wire::{self, Begin, FLAG_CHUNK, FLAG_LAST, Head, Kind};
 
 /// Packets taken from one peer before the next has its turn.
 const BATCH: u32 = 64;
 /// Idle calls of `progress` between two looks at sockets, listeners and the directory.
-const IDLE_BEFORE_HOUSEKEEPING: u32 = 256;
+pub(crate) const IDLE_BEFORE_HOUSEKEEPING: u32 = 256;
 
 /// The way in from one peer, and the messages open on it.
 #[derive(Debug)]
@@ -105,10 +105,12 @@ impl Endpoint {
                     rx.hold.arm(barewire_sys::ring::lines_for(len));
                     let incoming = Incoming::whole(from, port, packet.w1, payload, &rx.hold);
                     let flow = deliver.deliver(self, incoming);
-                    rx.finish(len);
+                    let kept = rx.finish(len);
                     budget.spend(len);
-                    self.peers[from.index()].stats.received += 1;
-                    self.peers[from.index()].stats.received_bytes += len as u64;
+                    let stats = &mut self.peers[from.index()].stats;
+                    stats.received += 1;
+                    stats.received_bytes += len as u64;
+                    stats.held += u64::from(kept);
                     flow.into()
                 }
                 None => self.take_other(deliver, from, rx, open, budget, packet.w0, packet.w1),
@@ -152,7 +154,7 @@ impl Endpoint {
             Some(payload) => self.dispatch(deliver, from, head, payload, open, &rx.hold),
             None => Handled::Nonsense("a packet that does not lie in its memory"),
         };
-        rx.finish(in_ring);
+        let kept = rx.finish(in_ring);
         if chunked {
             rx.ring.give_back();
         }
@@ -160,6 +162,7 @@ impl Endpoint {
         let stats = &mut self.peers[from.index()].stats;
         stats.received += 1;
         stats.received_bytes += len as u64;
+        stats.held += u64::from(kept);
         handled
     }
 
@@ -185,7 +188,7 @@ impl Endpoint {
                     None => Handled::Nonsense("a long message that begins wrongly"),
                 }
             }
-            Kind::Piece => match open.piece(head.w1, payload.remaining()) {
+            Kind::Piece => match open.piece(head.w1, payload.remaining(), head.flags & FLAG_LAST != 0) {
                 Some(part) => deliver.deliver(self, Incoming::part(from, part, payload, hold)).into(),
                 None => Handled::Nonsense("a piece of no message"),
             },

@@ -4,11 +4,13 @@
 //! than there are processors, it only keeps the peer from running, so it is cut to nothing. Yielding lets others run and
 //! costs little. Sleeping costs nothing and takes tens of microseconds to end.
 
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use crate::endpoint::Endpoint;
 use crate::error::WaitError;
 use crate::incoming::Deliver;
+use crate::progress::IDLE_BEFORE_HOUSEKEEPING;
 use crate::provider::Rx;
 
 /// Looks between two readings of the clock.
@@ -85,6 +87,9 @@ impl Endpoint {
     /// Before waiting on [`Endpoint::fd`]: asks to be woken. False if there is something to do already; then make progress
     /// instead of waiting. After waiting, make progress as usual.
     pub fn doze(&mut self) -> bool {
+        // Whatever wakes us may be a socket or a listener: the next call of `progress` that finds nothing looks at them,
+        // and forgets the ring of the bell.
+        self.idle = IDLE_BEFORE_HOUSEKEEPING;
         self.bell.doze();
         self.dozing = true;
         let quiet = self.deferring.is_empty()
@@ -107,6 +112,37 @@ impl Endpoint {
             self.bell.wake();
             self.dozing = false;
         }
+    }
+}
+
+impl Endpoint {
+    /// A handle with which any thread can wake this endpoint from its sleep.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Ignore, job::Job};
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let (alarm, done) = (endpoint.alarm().unwrap(), AtomicBool::new(false));
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| { done.store(true, Ordering::Release); alarm.ring(); });
+    ///     endpoint.wait(&mut Ignore, None, |_, _| done.load(Ordering::Acquire)).unwrap();
+    /// });
+    /// ```
+    pub fn alarm(&self) -> std::io::Result<Alarm> {
+        let [_, event] = self.bell.fds();
+        Ok(Alarm(event.try_clone_to_owned()?))
+    }
+}
+
+/// Wakes one endpoint from its sleep, or keeps it from falling asleep once.
+#[derive(Debug)]
+pub struct Alarm(OwnedFd);
+
+impl Alarm {
+    /// Wakes the endpoint. One system call, whether it sleeps or not.
+    pub fn ring(&self) {
+        // It fails only when the count is at its limit, and then the endpoint wakes anyway.
+        let _ = barewire_sys::rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 }
 
