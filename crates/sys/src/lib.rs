@@ -14,6 +14,8 @@ pub mod copy;
 #[cfg(not(loom))]
 pub mod fork;
 #[cfg(not(loom))]
+pub mod loan;
+#[cfg(not(loom))]
 pub mod map;
 #[cfg(not(loom))]
 pub mod memory;
