@@ -73,15 +73,27 @@ impl Endpoint {
     fn take_from<D: Deliver>(&mut self, deliver: &mut D, at: usize, budget: &mut Budget) {
         // Taken out while its packets are handled, so that handlers may use the endpoint; a handler that makes progress
         // itself finds the place empty and passes over it.
-        let InboundSlot { peer, inbound } = &mut self.inbound[at];
+        // Links that end meanwhile leave the list, so the place may be gone.
+        let Some(InboundSlot { peer, inbound }) = self.inbound.get_mut(at) else { return };
         let peer = *peer;
         let Some(mut link) = inbound.take() else { return };
         let Inbound { rx, open } = &mut *link;
         let Rx::Ring(ring) = rx;
         let fate = self.take_from_ring(deliver, peer, ring, open, budget);
         match fate {
-            Ok(()) => self.inbound[at].inbound = Some(link),
+            Ok(()) => match self.inbound.get_mut(at) {
+                Some(slot) if slot.peer == peer => slot.inbound = Some(link),
+                _ => self.put_back_elsewhere(peer, link),
+            },
             Err(reason) => self.end_inbound(deliver, peer, reason),
+        }
+    }
+
+    /// Puts a link back whose place moved because another link ended.
+    #[cold]
+    fn put_back_elsewhere(&mut self, peer: Peer, link: Box<Inbound>) {
+        if let Some(slot) = self.inbound.iter_mut().find(|slot| slot.peer == peer) {
+            slot.inbound = Some(link);
         }
     }
 

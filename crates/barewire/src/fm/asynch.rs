@@ -38,38 +38,64 @@ impl Fm {
         if self.watch.is_none() {
             self.watch = Some(Watch::new(self.endpoint.fd())?);
         }
-        poll_fn(|cx| match self.poll_extract(cx, budget) {
+        let mut ran = false;
+        poll_fn(|cx| match self.poll_or_yield(cx, budget, &mut ran) {
             Poll::Ready(taken) => Poll::Ready(Ok(taken)),
             Poll::Pending => {
-                match self.watch.as_ref().map_or(Ok(()), |watch| watch.wake_when_readable(cx.waker())) {
-                    Ok(()) => Poll::Pending,
-                    Err(error) => Poll::Ready(Err(error)),
-                }
+                let watched =
+                    self.watch.as_ref().map_or(Ok(()), |watch| watch.wake_when_readable(cx.waker()));
+                watched.map_or_else(|error| Poll::Ready(Err(error)), |()| Poll::Pending)
             }
         })
         .await
     }
 
     /// [`Fm::extract_async`] for a runtime that can watch descriptors: `readable` makes a future that is done when the
-    /// descriptor of [`Fm::endpoint`] is readable. Under tokio, with an `AsyncFd` over a duplicate of it:
+    /// descriptor of [`Fm::endpoint`] is readable. Under tokio that is an `AsyncFd` over a duplicate of it:
     ///
-    /// ```ignore
-    /// fm.extract_when(usize::MAX, async || afd.readable().await.map(|mut ready| ready.clear_ready())).await?;
+    /// ```
+    /// use barewire::core::{Config, job::Job};
+    /// use barewire::fm::{Flow, Fm, Handler};
+    /// use tokio::io::unix::AsyncFd;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap().block_on(async {
+    /// let mut fm = Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// fm.register(Handler(1), |_, _| Flow::Continue);
+    /// fm.send(fm.me(), Handler(1), b"hello").unwrap();
+    /// let fd = AsyncFd::new(fm.endpoint().fd().try_clone_to_owned().unwrap()).unwrap();
+    /// let readable = || async { fd.readable().await.map(|mut ready| ready.clear_ready()) };
+    /// assert_eq!(fm.extract_when(usize::MAX, readable).await.unwrap(), 1);
+    /// # });
     /// ```
     pub async fn extract_when<F: Future<Output = std::io::Result<()>>>(
         &mut self,
         budget: usize,
         mut readable: impl FnMut() -> F,
     ) -> std::io::Result<usize> {
+        let mut ran = false;
         loop {
             let mut readable = pin!(readable());
-            let taken = poll_fn(|cx| match self.poll_extract(cx, budget) {
+            let taken = poll_fn(|cx| match self.poll_or_yield(cx, budget, &mut ran) {
                 Poll::Ready(taken) => Poll::Ready(Ok(Some(taken))),
                 Poll::Pending => readable.as_mut().poll(cx).map_ok(|()| None),
             });
             if let Some(taken) = taken.await? {
                 return Ok(taken);
             }
+        }
+    }
+
+    /// [`Fm::poll_extract`], but if all it did was to run suspended handlers, others have their turn first: such a handler may
+    /// only have looked for room.
+    fn poll_or_yield(&mut self, cx: &mut Context<'_>, budget: usize, ran: &mut bool) -> Poll<usize> {
+        match self.poll_extract(cx, budget) {
+            Poll::Ready(0) if !*ran => {
+                *ran = true;
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Poll::Pending if *ran => Poll::Ready(0),
+            other => other,
         }
     }
 

@@ -131,7 +131,7 @@ pub(super) struct Dispatch {
     pub stalled: Stalled,
     spare: Vec<u32>,
     counters: Counters,
-    /// Payload bytes taken since the extract began.
+    /// What the packets taken since the extract began count for, as the core counts: their bytes, at least one each.
     pub bytes: usize,
     quit: bool,
 }
@@ -154,7 +154,7 @@ enum Rest {
 impl Deliver for Dispatch {
     #[inline(always)]
     fn deliver(&mut self, endpoint: &mut Endpoint, packet: Incoming<'_>) -> Flow {
-        self.bytes += packet.remaining();
+        self.bytes += packet.remaining().max(1);
         let flow = match self.entries.get_mut(usize::from(packet.port.0)) {
             Some(Entry::Plain(run)) if packet.stream.is_none() => {
                 run(&mut Context { endpoint }, &mut Message::wire(packet))
@@ -360,14 +360,20 @@ impl Dispatch {
     /// Runs a handler until it ends or is suspended.
     fn poll(&mut self, endpoint: &mut Endpoint, id: TaskId, packet: Option<Incoming<'_>>) -> Flow {
         let Some(task) = self.tasks.get(id) else { return Flow::Continue };
-        let Task { future: Some(future), frames, waker, .. } = task else { return Flow::Continue };
+        let Task { future: Some(future), frames, waker, hunger, .. } = task else { return Flow::Continue };
+        // A future that is polled with the handler's own waker says again that it waits; one that has its own need not be
+        // polled now, and waits on.
+        let hunger = match std::mem::replace(hunger, Hunger::None) {
+            Hunger::Part(waker) => Hunger::Part(waker),
+            Hunger::Task | Hunger::None => Hunger::None,
+        };
         let mut turn = Turn {
             task: id,
             total: task.total,
             endpoint,
             frames,
             packet,
-            hunger: Hunger::None,
+            hunger,
             waker,
             stalled: &mut self.stalled,
         };

@@ -215,6 +215,10 @@ impl Drop for Outgoing<'_> {
 
 /// The way to send from inside a stream handler: where it would have to wait for room, the handler is suspended.
 ///
+/// A suspended handler keeps the credit of what has arrived for it. So if the handlers of two ranks answer each other's long
+/// messages, let each rank have only as much unanswered as its credit holds, or both may end up waiting for room that only
+/// the other's handler can make.
+///
 /// ```
 /// use barewire::core::{Config, job::Job};
 /// use barewire::fm::{Flow, Fm, Handler, Stream};
