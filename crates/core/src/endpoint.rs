@@ -62,6 +62,11 @@ pub struct Endpoint {
     pub(crate) config: Config,
 }
 
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Endpoint>();
+};
+
 /// A place in the list of peers to receive from; empty while its packets are being handled.
 #[derive(Debug)]
 pub(crate) struct InboundSlot {

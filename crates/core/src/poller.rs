@@ -1,5 +1,6 @@
 //! One descriptor to wait on: an epoll over the doorbell, the sockets and the directory.
 
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -56,10 +57,12 @@ pub(crate) struct Poller {
     epoll: OwnedFd,
 }
 
+/// Events taken at a time; the rest is there the next time.
+const EVENTS_MAX: usize = 64;
+
 impl Poller {
     pub fn new() -> Result<Poller, Errno> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        Ok(Poller { epoll })
+        Ok(Poller { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
     }
 
     pub fn add(&self, fd: impl AsFd, source: Source) -> Result<(), Errno> {
@@ -73,14 +76,13 @@ impl Poller {
 
     /// What is ready, waiting at most `timeout`; `None` waits for ever.
     pub fn wait(&self, timeout: Option<Duration>) -> Vec<Source> {
-        let mut events = Vec::with_capacity(64);
         let timeout = timeout.map(|t| Timespec {
             tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(t.subsec_nanos()),
         });
-        let room = barewire_sys::rustix::buffer::spare_capacity(&mut events);
-        match epoll::wait(&self.epoll, room, timeout.as_ref()) {
-            Ok(_) => events.iter().map(|event| Source::from_token(event.data.u64())).collect(),
+        let mut room = [const { MaybeUninit::uninit() }; EVENTS_MAX];
+        match epoll::wait(&self.epoll, &mut room, timeout.as_ref()) {
+            Ok((events, _)) => events.iter().map(|event| Source::from_token(event.data.u64())).collect(),
             Err(_) => Vec::new(),
         }
     }

@@ -6,6 +6,7 @@
 //!
 //! A wait that goes on for long is reported, with who waits for whom and what is on its way: a hang that explains itself.
 
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use crate::Peer;
@@ -14,6 +15,7 @@ use crate::error::WaitError;
 use crate::incoming::Deliver;
 use crate::peer::PeerState;
 use crate::provider::{Rx, Tx};
+use crate::progress::IDLE_BEFORE_HOUSEKEEPING;
 
 /// Looks before the first yield, when the processors are ours.
 const SPINS: u32 = 200;
@@ -32,6 +34,23 @@ pub struct Waiting {
 }
 
 impl Endpoint {
+    /// A handle with which any thread can wake this endpoint from its sleep.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Ignore, job::Job};
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let (alarm, done) = (endpoint.alarm().unwrap(), AtomicBool::new(false));
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| { done.store(true, Ordering::Release); alarm.ring(); });
+    ///     endpoint.wait(&mut Ignore, None, |_, _| done.load(Ordering::Acquire)).unwrap();
+    /// });
+    /// ```
+    pub fn alarm(&self) -> std::io::Result<Alarm> {
+        let [_, event] = self.bell.fds();
+        Ok(Alarm(event.try_clone_to_owned()?))
+    }
+
     /// Makes progress until `done` says so, sleeping when there is nothing to do. `timeout` of `None` waits for ever.
     ///
     /// ```
@@ -158,6 +177,9 @@ impl Endpoint {
     /// ```
     pub fn doze(&mut self) -> bool {
         self.want_room();
+        // Whatever wakes us may be a socket or a listener: the next call of `progress` that finds nothing looks at them,
+        // and forgets the ring of the bell.
+        self.idle = IDLE_BEFORE_HOUSEKEEPING;
         self.bell.doze();
         self.dozing = true;
         let quiet = !self.found_room()
@@ -230,6 +252,18 @@ impl Endpoint {
             entry.outbox.len(),
             entry.stats
         )
+    }
+}
+
+/// Wakes one endpoint from its sleep, or keeps it from falling asleep once.
+#[derive(Debug)]
+pub struct Alarm(OwnedFd);
+
+impl Alarm {
+    /// Wakes the endpoint. One system call, whether it sleeps or not.
+    pub fn ring(&self) {
+        // It fails only when the count is at its limit, and then the endpoint wakes anyway.
+        let _ = barewire_sys::rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 }
 

@@ -19,6 +19,8 @@ pub mod fork;
 #[cfg(not(loom))]
 pub mod inherit;
 #[cfg(not(loom))]
+pub mod loan;
+#[cfg(not(loom))]
 pub mod map;
 #[cfg(not(loom))]
 pub mod memory;
