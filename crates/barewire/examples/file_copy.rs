@@ -21,7 +21,7 @@ async fn receive_file(mut stream: Stream, folder: PathBuf) -> std::io::Result<()
     let mut name = vec![0; usize::from(u16::from_le_bytes(name_len))];
     stream.receive(&mut name).await;
     let name = Path::new(std::str::from_utf8(&name).map_err(std::io::Error::other)?).file_name();
-    let mut file = File::create(folder.join(name.ok_or(std::io::ErrorKind::InvalidFilename)?))?;
+    let mut file = File::create(folder.join(name.ok_or(std::io::ErrorKind::InvalidInput)?))?;
     let mut block = vec![0; BLOCK_BYTES];
     loop {
         match stream.receive(&mut block).await {
