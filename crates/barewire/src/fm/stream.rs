@@ -58,16 +58,16 @@ impl Stream {
     }
 
     fn poll_receive(&mut self, cx: &task::Context<'_>, into: &mut [u8], filled: &mut usize) -> Poll<()> {
-        let turns = self.turns.clone();
+        let Stream { task, read, total, turns, .. } = self;
         let at_turn = |turn: &mut Turn<'_>| {
-            if turn.task != self.task {
+            if turn.task != *task {
                 return Poll::Ready(());
             }
             let n = turn.read(&mut into[*filled..]);
             *filled += n;
-            self.read += n as u64;
-            self.total = turn.total;
-            if *filled == into.len() || self.read == self.total {
+            *read += n as u64;
+            *total = turn.total;
+            if *filled == into.len() || *read == *total {
                 return Poll::Ready(());
             }
             turn.hunger = if cx.waker().will_wake(turn.waker) {
