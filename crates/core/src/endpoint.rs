@@ -51,6 +51,11 @@ pub struct Endpoint {
     pub(crate) config: Config,
 }
 
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Endpoint>();
+};
+
 /// A place in the list of peers to receive from; empty while its packets are being handled.
 #[derive(Debug)]
 pub(crate) struct InboundSlot {
@@ -207,6 +212,7 @@ impl Endpoint {
         len: usize,
         fill: impl FnOnce(&mut WireMut<'_>),
     ) -> Result<(), SendError> {
+        self.peer_mut(to)?;
         let max = self.message_max(to);
         if len > max {
             return Err(SendError::TooLong { len, max });
@@ -242,6 +248,7 @@ impl Endpoint {
                 return sent.map_err(SendError::from);
             }
         }
+        self.peer_mut(to)?;
         let max = self.message_max(to);
         if len > max {
             return Err(SendError::TooLong { len, max });

@@ -1,5 +1,6 @@
 //! One descriptor to wait on: an epoll over the doorbell, the sockets and the directory.
 
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -51,9 +52,11 @@ impl Source {
     }
 }
 
+/// Things looked at in one go; the others come with the next.
+const EVENTS_MAX: usize = 64;
+
 pub(crate) struct Poller {
     epoll: OwnedFd,
-    events: Vec<epoll::Event>,
 }
 
 impl std::fmt::Debug for Poller {
@@ -65,7 +68,7 @@ impl std::fmt::Debug for Poller {
 impl Poller {
     pub fn new() -> Result<Poller, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        Ok(Poller { epoll, events: Vec::with_capacity(64) })
+        Ok(Poller { epoll })
     }
 
     pub fn add(&self, fd: impl AsFd, source: Source) -> Result<(), Errno> {
@@ -79,14 +82,13 @@ impl Poller {
 
     /// What is ready, waiting at most `timeout`; `None` waits for ever.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Vec<Source> {
-        self.events.clear();
         let timeout = timeout.map(|t| Timespec {
             tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(t.subsec_nanos()),
         });
-        let room = barewire_sys::rustix::buffer::spare_capacity(&mut self.events);
-        match epoll::wait(&self.epoll, room, timeout.as_ref()) {
-            Ok(_) => self.events.iter().map(|event| Source::from_token(event.data.u64())).collect(),
+        let mut room = [MaybeUninit::uninit(); EVENTS_MAX];
+        match epoll::wait(&self.epoll, &mut room, timeout.as_ref()) {
+            Ok((events, _)) => events.iter().map(|event| Source::from_token(event.data.u64())).collect(),
             Err(_) => Vec::new(),
         }
     }

@@ -119,6 +119,12 @@ impl<S> Simple<S> {
         }
     }
 
+    /// Like [`Simple::request`], but says [`SendError::Full`] instead of waiting, and polls nothing.
+    #[inline]
+    pub fn try_request(&mut self, to: Peer, handler: u8, args: &[u64]) -> Result<(), CallError> {
+        send(&mut self.core, to, handler, args)
+    }
+
     #[cold]
     #[inline(never)]
     fn request_slowly(
