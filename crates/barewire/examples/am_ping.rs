@@ -19,7 +19,8 @@ fn player(job: Job) {
     let other = Name { peer: Peer(1 - me.peer.0), ..me };
     node.set_tag(ep, Tag(1)).expect("our endpoint");
     node.map(ep, 0, other, Tag(1)).expect("translation 0 is free");
-    node.set_handler(ep, PING, |ctx, args| ctx.reply(PONG, args).expect("the only reply")).expect("our endpoint");
+    node.set_handler(ep, PING, |ctx, args| ctx.reply(PONG, args).expect("the only reply"))
+        .expect("our endpoint");
     node.set_handler(ep, PONG, |ctx, args| *ctx.state = args[0]).expect("our endpoint");
     node.set_handler(ep, STOP, |ctx, _| *ctx.state = u64::MAX).expect("our endpoint");
 

@@ -98,7 +98,7 @@ impl Body<'_> {
         }
     }
 
-    pub fn to_vec(&mut self) -> Vec<u8> {
+    pub fn take_vec(&mut self) -> Vec<u8> {
         match self {
             Body::Wire(packet) => packet.to_vec(),
             Body::Kept(bytes) => std::mem::take(bytes).to_vec(),
@@ -217,7 +217,7 @@ impl<S> Ctx<'_, S> {
         let port = wire::port(Kind::ReplyShort, false, count);
         let sent = self.core.reply_with(self.from, port, imm.0, 8 + 8 * count, |wire| {
             wire.write_u64(tag.0);
-            args.iter().for_each(|&arg| wire.write_u64(arg));
+            wire.write_words(args);
         });
         match sent {
             Ok(()) => Ok(()),
@@ -304,8 +304,7 @@ impl<S> Ctx<'_, S> {
         }
         self.phase = Phase::Replied;
         let (port, len) = (wire::port(kind, false, args.len()), head.bytes().len() + data.len());
-        let sent =
-            self.core.reply_with(self.from, port, imm.0, len, |wire| head.gather(data, wire, 0, len));
+        let sent = self.core.reply_with(self.from, port, imm.0, len, |wire| head.gather(data, wire, 0, len));
         match (sent, data) {
             (Ok(()), _) => Ok(()),
             (Err(error), Bulk::Bytes(bytes)) => self.unsent(error, kind, imm, args, bytes),
@@ -315,13 +314,7 @@ impl<S> Ctx<'_, S> {
 
     /// The reply cannot go now, or not all at once: it goes while the node is polled, in its turn.
     #[cold]
-    fn reply_later(
-        &mut self,
-        kind: Kind,
-        imm: Imm,
-        head: Head,
-        data: &Bulk<'_>,
-    ) -> Result<(), ReplyError> {
+    fn reply_later(&mut self, kind: Kind, imm: Imm, head: Head, data: &Bulk<'_>) -> Result<(), ReplyError> {
         self.phase = Phase::Replied;
         let words = head.bytes()[8..].chunks_exact(8);
         let mut words = words.map(|word| u64::from_le_bytes(word.try_into().expect("eight of eight")));

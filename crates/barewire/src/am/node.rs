@@ -92,9 +92,12 @@ impl<S> Node<S> {
     pub fn free_bundle(&mut self, bundle: Bundle) -> Result<(), TableError> {
         *self.bundle(bundle)? = EventMask::None;
         self.tables.bundles[usize::from(bundle.0)] = None;
-        let of_bundle = |ep: &Option<Box<EpEntry<S>>>| ep.as_ref().is_some_and(|ep| ep.side.bundle == bundle.0);
-        let doomed: Vec<u16> =
-            (0..self.tables.eps.len()).filter(|&i| of_bundle(&self.tables.eps[i])).map(|i| i as u16).collect();
+        let of_bundle =
+            |ep: &Option<Box<EpEntry<S>>>| ep.as_ref().is_some_and(|ep| ep.side.bundle == bundle.0);
+        let doomed: Vec<u16> = (0..self.tables.eps.len())
+            .filter(|&i| of_bundle(&self.tables.eps[i]))
+            .map(|i| i as u16)
+            .collect();
         doomed.into_iter().try_for_each(|index| self.free_endpoint(Ep(index)))
     }
 
@@ -247,15 +250,11 @@ impl<S> Node<S> {
     /// assert_eq!(node.translation(ep, 255), Err(TableError::NotMapped(255)));
     /// ```
     pub fn map(&mut self, ep: Ep, index: u8, name: Name, tag: Tag) -> Result<(), TableError> {
-        let slots = &mut self.side(ep)?.slots;
-        let at = usize::from(index);
-        if slots.len() <= at {
-            slots.resize(at + 1, Slot::unused());
-        }
-        if slots[at].mapped {
+        let side = self.side(ep)?;
+        if side.slot(index).is_some() {
             return Err(TableError::Mapped(index));
         }
-        slots[at] = Slot::new(name, tag, Some(&slots[at]));
+        side.map(index, name, tag);
         Ok(())
     }
 
@@ -272,9 +271,9 @@ impl<S> Node<S> {
     pub fn unmap(&mut self, ep: Ep, index: u8) -> Result<(), TableError> {
         match self.side(ep)?.slot(index) {
             None => Err(TableError::NotMapped(index)),
-            Some(slot) if slot.busy => Err(TableError::Busy(index)),
+            Some(slot) if slot.is_busy() => Err(TableError::Busy(index)),
             Some(slot) => {
-                slot.mapped = false;
+                slot.unmap();
                 Ok(())
             }
         }
@@ -292,7 +291,7 @@ impl<S> Node<S> {
 
     /// Whether an asynchronous transfer through the translation is still on its way out of its memory.
     pub fn is_sending(&self, ep: Ep, index: u8) -> Result<bool, TableError> {
-        self.slot(ep, index).map(|slot| slot.busy)
+        self.slot(ep, index).map(Slot::is_busy)
     }
 
     /// The longest data of a medium message through a translation: at least 512 bytes.

@@ -202,10 +202,8 @@ impl<S> Par<S> {
             tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(left.subsec_nanos()),
         });
-        let mut fds = [
-            PollFd::new(&self.shared.wire, PollFlags::IN),
-            PollFd::new(&self.shared.kick, PollFlags::IN),
-        ];
+        let mut fds =
+            [PollFd::new(&self.shared.wire, PollFlags::IN), PollFd::new(&self.shared.kick, PollFlags::IN)];
         // An interrupted sleep ends early, which does no harm.
         let _ = poll(&mut fds, timeout.as_ref());
         let mut inner = self.lock();

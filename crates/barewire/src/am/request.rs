@@ -175,7 +175,7 @@ impl<S> Node<S> {
         let len = (head.bytes().len() + wish.data.len()) as u64;
         let port = wire::port(wish.kind, ticket.want, wish.args.len());
         let mut sending = self.core.begin(ticket.to, port, ticket.imm.0, len)?;
-        self.set_busy(ep, wish.to, true);
+        self.sending_side(ep)?.0.set_busy(wish.to, true);
         let mut backoff = Backoff::default();
         let mut sent = Ok(());
         while sent.is_ok() && !sending.is_done() {
@@ -185,7 +185,7 @@ impl<S> Node<S> {
                 Err(error) => sent = Err(error.into()),
             }
         }
-        self.set_busy(ep, wish.to, false);
+        self.sending_side(ep)?.0.set_busy(wish.to, false);
         sent?;
         self.sending_side(ep)?.0.spend(ticket);
         Ok(())
@@ -201,7 +201,7 @@ impl<S> Node<S> {
         let parcel = Parcel::come_back(code, wish.kind, ticket.to, ticket.imm, ticket.tag, wish.args);
         let parcel = Parcel { want: ticket.want, place: wish.place(), ..parcel };
         let head = Head::new(ticket.tag, wish.offset, wish.args);
-        self.set_busy(ep, wish.to, true);
+        self.sending_side(ep)?.0.set_busy(wish.to, true);
         self.tables.backlog.out.push_back(Out::new(parcel, Some((ep.0, wish.to)), head, &wish.data));
         self.tables.pump(&mut self.core);
         Ok(())
@@ -258,12 +258,6 @@ impl<S> Node<S> {
             backoff.pause();
         }
         Ok(())
-    }
-
-    fn set_busy(&mut self, ep: Ep, to: u8, busy: bool) {
-        if let Some(slot) = self.sending_side(ep).ok().and_then(|(side, _)| side.slot(to)) {
-            slot.busy = busy;
-        }
     }
 
     fn sending_side(&mut self, ep: Ep) -> Result<(&mut Side, Bundle), RequestError> {

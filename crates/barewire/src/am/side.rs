@@ -39,12 +39,17 @@ pub(super) struct Side {
 pub(super) struct Slot {
     pub name: Name,
     pub tag: Tag,
-    pub mapped: bool,
-    /// A bulk transfer uses the translation; nothing may overtake it.
-    pub busy: bool,
+    /// The immediate of a request without handler and number.
+    base: Imm,
+    /// Requests that may be outstanding now: the endpoint's credit, or none while the translation is unmapped or busy.
+    allowed: u16,
     sent: u16,
     acked: u16,
-    asked: u16,
+    /// The number of the next request that asks for an acknowledgement.
+    ask_at: u16,
+    pub mapped: bool,
+    /// A bulk transfer uses the translation; nothing may overtake it.
+    busy: bool,
 }
 
 /// A message taken apart, without its data.
@@ -127,6 +132,10 @@ impl Side {
         self.credit = outstanding;
         self.ask = (outstanding / 4).max(1);
         self.expected = endpoints.saturating_mul(usize::from(outstanding));
+        for slot in &mut self.slots {
+            slot.allow(outstanding);
+            slot.ask_at = slot.sent.wrapping_add(1);
+        }
     }
 
     /// The mapped translation with this number.
@@ -156,35 +165,52 @@ impl Side {
         }
     }
 
+    /// What the next request through a translation needs, if it has credit.
     #[inline(always)]
     pub fn ticket(&mut self, slot: u8, handler: u8, args: usize) -> Result<Ticket, Stop> {
-        let (index, credit, ask) = (self.index, self.credit, self.ask);
-        let number = slot;
-        let Some(slot) = self.slot(slot) else { return Err(Stop::Refused(RequestError::NotMapped(number))) };
-        if handler == 0 {
-            return Err(Stop::Refused(RequestError::ReservedHandler));
-        }
-        if args > ARGS_MAX {
-            return Err(Stop::Refused(RequestError::TooManyArgs(args)));
-        }
-        if slot.outstanding() >= credit || slot.busy {
-            return Err(Stop::NoCredit);
-        }
-        let seq = slot.sent.wrapping_add(1);
-        let want = seq.wrapping_sub(slot.asked) >= ask;
-        let imm = Imm::new(slot.name.index, index, handler, number, seq);
-        Ok(Ticket { to: slot.name.peer, tag: slot.tag, imm, want })
+        self.open_slot(slot, handler, args).map(|slot| slot.ticket(handler))
     }
 
     /// The request is on its way.
-    #[inline(always)]
     pub fn spend(&mut self, ticket: Ticket) {
+        let ask = self.ask;
         if let Some(slot) = self.slots.get_mut(usize::from(ticket.imm.slot())) {
-            slot.sent = ticket.imm.seq();
-            if ticket.want {
-                slot.asked = slot.sent;
-            }
+            slot.spend(ticket, ask);
         }
+    }
+
+    /// The translation, if a request may go through it now.
+    #[inline(always)]
+    fn open_slot(&mut self, slot: u8, handler: u8, args: usize) -> Result<&mut Slot, Stop> {
+        match self.slots.get_mut(usize::from(slot)) {
+            Some(found) if found.outstanding() < found.allowed && handler != 0 && args <= ARGS_MAX => {
+                Ok(found)
+            }
+            found => Err(why_not(found, slot, handler, args)),
+        }
+    }
+
+    /// Marks a translation as used by a bulk transfer, or as free again.
+    pub fn set_busy(&mut self, slot: u8, busy: bool) {
+        let credit = self.credit;
+        if let Some(slot) = self.slot(slot) {
+            slot.busy = busy;
+            slot.allow(credit);
+        }
+    }
+
+    /// Maps a translation. Its numbers go on where the last mapping stopped, so that late answers to that acknowledge nothing
+    /// of this one.
+    pub fn map(&mut self, slot: u8, name: Name, tag: Tag) {
+        let at = usize::from(slot);
+        if self.slots.len() <= at {
+            self.slots.resize(at + 1, Slot::unused());
+        }
+        let sent = self.slots[at].sent;
+        let (base, ask_at) = (Imm::new(name.index, self.index, 0, slot, 0), sent.wrapping_add(self.ask));
+        let allowed = self.credit;
+        self.slots[at] =
+            Slot { name, tag, base, allowed, sent, acked: sent, ask_at, mapped: true, busy: false };
     }
 
     #[inline(always)]
@@ -195,28 +221,75 @@ impl Side {
         handler: u8,
         args: &[u64],
     ) -> Result<(), Stop> {
-        let ticket = self.ticket(slot, handler, args.len())?;
+        let ask = self.ask;
+        let slot = self.open_slot(slot, handler, args.len())?;
+        let ticket = slot.ticket(handler);
         let port = wire::port(Kind::RequestShort, ticket.want, args.len());
         core.send_with(ticket.to, port, ticket.imm.0, 8 + 8 * args.len(), |wire| {
             wire.write_u64(ticket.tag.0);
-            args.iter().for_each(|&arg| wire.write_u64(arg));
+            wire.write_words(args);
         })?;
-        self.spend(ticket);
+        slot.spend(ticket, ask);
         Ok(())
     }
 }
 
+#[cold]
+#[inline(never)]
+fn why_not(slot: Option<&mut Slot>, number: u8, handler: u8, args: usize) -> Stop {
+    if !slot.is_some_and(|slot| slot.mapped) {
+        Stop::Refused(RequestError::NotMapped(number))
+    } else if handler == 0 {
+        Stop::Refused(RequestError::ReservedHandler)
+    } else if args > ARGS_MAX {
+        Stop::Refused(RequestError::TooManyArgs(args))
+    } else {
+        Stop::NoCredit
+    }
+}
+
 impl Slot {
-    pub fn new(name: Name, tag: Tag, before: Option<&Slot>) -> Slot {
-        // Numbers go on where the last mapping stopped, so that late answers to it acknowledge nothing of this one.
-        let sent = before.map_or(0, |slot| slot.sent);
-        Slot { name, tag, mapped: true, busy: false, sent, acked: sent, asked: sent }
+    /// No translation yet.
+    fn unused() -> Slot {
+        Slot {
+            name: Name { peer: Peer(u32::MAX), index: u16::MAX },
+            tag: Tag::NONE,
+            base: Imm(0),
+            allowed: 0,
+            sent: 0,
+            acked: 0,
+            ask_at: 0,
+            mapped: false,
+            busy: false,
+        }
     }
 
-    /// No translation yet.
-    pub fn unused() -> Slot {
-        let name = Name { peer: Peer(u32::MAX), index: u16::MAX };
-        Slot { mapped: false, ..Slot::new(name, Tag::NONE, None) }
+    pub fn unmap(&mut self) {
+        self.mapped = false;
+        self.allowed = 0;
+    }
+
+    pub fn is_busy(&self) -> bool {
+        self.busy
+    }
+
+    fn allow(&mut self, credit: u16) {
+        self.allowed = if self.mapped && !self.busy { credit } else { 0 };
+    }
+
+    #[inline(always)]
+    fn ticket(&self, handler: u8) -> Ticket {
+        let seq = self.sent.wrapping_add(1);
+        let imm = self.base.with(handler, seq);
+        Ticket { to: self.name.peer, tag: self.tag, imm, want: seq == self.ask_at }
+    }
+
+    #[inline(always)]
+    fn spend(&mut self, ticket: Ticket, ask: u16) {
+        self.sent = ticket.imm.seq();
+        if ticket.want {
+            self.ask_at = self.sent.wrapping_add(ask);
+        }
     }
 
     #[inline(always)]
@@ -274,7 +347,7 @@ mod tests {
     fn side(credit: u16) -> Side {
         let mut side = Side::new(3, 0);
         side.expect(1, credit);
-        side.slots.push(Slot::new(THERE, Tag(5), None));
+        side.map(0, THERE, Tag(5));
         side
     }
 
@@ -323,7 +396,7 @@ mod tests {
     fn answers_to_an_old_mapping_acknowledge_nothing() {
         let mut side = side(8);
         let old = send(&mut side).unwrap();
-        side.slots[0] = Slot::new(THERE, Tag(6), Some(&side.slots[0]));
+        side.map(0, THERE, Tag(6));
         send(&mut side).unwrap();
         side.settle(Peer(1), old.imm.back(0));
         assert_eq!(side.slots[0].outstanding(), 1);

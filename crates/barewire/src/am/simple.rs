@@ -75,11 +75,7 @@ impl<S> Simple<S> {
     }
 
     /// Sets a handler; do the same everywhere.
-    pub fn set_handler(
-        &mut self,
-        index: u8,
-        handler: impl FnMut(&mut Call<'_, S>, &[u64]) + Send + 'static,
-    ) {
+    pub fn set_handler(&mut self, index: u8, handler: impl FnMut(&mut Call<'_, S>, &[u64]) + Send + 'static) {
         let at = usize::from(index);
         if self.table.handlers.len() <= at {
             self.table.handlers.resize_with(at + 1, || None);
@@ -201,7 +197,7 @@ impl<S> Call<'_, S> {
         }
         let (first, rest) = split(args);
         self.core.reply_with(self.from, port(REPLY, handler, args.len()), first, 8 * rest.len(), |wire| {
-            rest.iter().for_each(|&arg| wire.write_u64(arg));
+            wire.write_words(rest);
         })?;
         self.phase = Phase::Replied;
         Ok(())
@@ -229,8 +225,8 @@ impl<S> Deliver for Table<S> {
             return Flow::Continue;
         };
         let mut args = [packet.imm, 0, 0, 0, 0, 0, 0, 0];
-        for arg in args[..count].iter_mut().skip(1) {
-            *arg = packet.read_u64().unwrap_or(0);
+        if count > 1 {
+            packet.read_words(&mut args[1..count]);
         }
         let phase = if bits & REPLY == 0 { Phase::Request } else { Phase::Reply };
         let mut call = Call { state: &mut self.state, core, from: packet.from, phase };
@@ -264,7 +260,7 @@ fn send(core: &mut Endpoint, to: Peer, handler: u8, args: &[u64]) -> Result<(), 
     }
     let (first, rest) = split(args);
     core.send_with(to, port(0, handler, args.len()), first, 8 * rest.len(), |wire| {
-        rest.iter().for_each(|&arg| wire.write_u64(arg));
+        wire.write_words(rest);
     })?;
     Ok(())
 }

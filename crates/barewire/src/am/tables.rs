@@ -46,7 +46,10 @@ pub(super) struct EpEntry<S> {
 impl<S: fmt::Debug> fmt::Debug for Tables<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sides: Vec<&Side> = self.eps.iter().flatten().map(|ep| &ep.side).collect();
-        f.debug_struct("Tables").field("state", &self.state).field("endpoints", &sides).finish_non_exhaustive()
+        f.debug_struct("Tables")
+            .field("state", &self.state)
+            .field("endpoints", &sides)
+            .finish_non_exhaustive()
     }
 }
 
@@ -109,9 +112,7 @@ impl<S> Deliver for Tables<S> {
             return self.deliver_slowly(core, packet, Some(tag));
         };
         let mut args = [0; ARGS_MAX];
-        for arg in &mut args[..count] {
-            *arg = packet.read_u64().unwrap_or(0);
-        }
+        packet.read_words(&mut args[..count]);
         if !is_request {
             side.settle(from, imm);
         }
@@ -288,7 +289,7 @@ impl<S> Tables<S> {
             return Flow::Continue;
         }
         let quit = side.bundle == self.watched;
-        let data = if parcel.kind.is_medium() { body.to_vec() } else { Vec::new() };
+        let data = if parcel.kind.is_medium() { body.take_vec() } else { Vec::new() };
         self.backlog.keep(side, parcel, data);
         if quit { Flow::Quit } else { Flow::Continue }
     }
@@ -353,9 +354,7 @@ impl<S> Tables<S> {
     fn sent_out(&mut self, out: Out, sent: bool) {
         let Some(Some(ep)) = self.eps.get_mut(usize::from(out.parcel.imm.to())) else { return };
         if let Some((_, number)) = out.slot {
-            if let Some(slot) = ep.side.slot(number) {
-                slot.busy = false;
-            }
+            ep.side.set_busy(number, false);
             if sent {
                 ep.side.spend(out.ticket());
             }
@@ -372,7 +371,11 @@ impl Side {
         let len = self.segment.as_ref().map(|segment| segment.len() as u64);
         match len {
             Some(len) if place.offset <= len => {
-                if place.len <= len - place.offset { Ok(()) } else { Err(Code::BadLength) }
+                if place.len <= len - place.offset {
+                    Ok(())
+                } else {
+                    Err(Code::BadLength)
+                }
             }
             _ => Err(Code::BadSegmentOffset),
         }

@@ -34,16 +34,8 @@ pub(super) enum Kind {
 impl Kind {
     pub fn from_bits(bits: u16) -> Option<Kind> {
         use Kind::*;
-        const ALL: [Kind; 8] = [
-            RequestShort,
-            ReplyShort,
-            RequestMedium,
-            ReplyMedium,
-            RequestXfer,
-            ReplyXfer,
-            Ack,
-            Returned,
-        ];
+        const ALL: [Kind; 8] =
+            [RequestShort, ReplyShort, RequestMedium, ReplyMedium, RequestXfer, ReplyXfer, Ack, Returned];
         ALL.get(usize::from(bits)).copied()
     }
 
@@ -136,6 +128,12 @@ impl Imm {
         self.0 as u16
     }
 
+    /// The same with this handler and number, where it had none.
+    #[inline(always)]
+    pub fn with(self, handler: u8, seq: u16) -> Imm {
+        Imm(self.0 | u64::from(handler) << 24 | u64::from(seq))
+    }
+
     /// The way back, to `handler` of the sender.
     #[inline(always)]
     pub fn back(self, handler: u8) -> Imm {
@@ -178,6 +176,7 @@ mod tests {
         fn the_immediate_keeps_its_parts(to: u16, from: u16, handler: u8, slot: u8, seq: u16) {
             let imm = Imm::new(to, from, handler, slot, seq);
             prop_assert_eq!((imm.to(), imm.from(), imm.handler(), imm.slot(), imm.seq()), (to, from, handler, slot, seq));
+            prop_assert_eq!(Imm::new(to, from, 0, slot, 0).with(handler, seq), imm);
             prop_assert_eq!(imm.back(7), Imm::new(from, to, 7, slot, seq));
         }
 

@@ -91,8 +91,7 @@ pub fn an_asynchronous_transfer_refuses_instead_of_waiting(wire: &Wire) {
         member.node.set_expected_resources(ep, 1, 1).unwrap();
         let memory = Memory::private(LEN);
         assert!(memory.write(0, &pattern(LEN, 5)));
-        let send =
-            |member: &mut Member| member.node.request_xfer_async(ep, 0, 1, &[], 0, (&memory, 0..LEN));
+        let send = |member: &mut Member| member.node.request_xfer_async(ep, 0, 1, &[], 0, (&memory, 0..LEN));
         send(member).unwrap();
         assert_eq!(member.node.is_sending(ep, 0), Ok(true));
         assert_eq!(send(member), Err(RequestError::WouldBlock));

@@ -6,7 +6,12 @@ use crate::*;
 
 /// Sends what `wrong` sends from peer 1 to peer 0, whose endpoint counts what it runs. All must come back with `code`, and
 /// nothing must run.
-fn comes_back(wire: &Wire, code: Code, setup: impl Fn(&mut Member) + Sync, wrong: impl Fn(&mut Member) -> usize + Sync) {
+fn comes_back(
+    wire: &Wire,
+    code: Code,
+    setup: impl Fn(&mut Member) + Sync,
+    wrong: impl Fn(&mut Member) -> usize + Sync,
+) {
     let turns = Meeting::new(2);
     run(2, wire, |member| {
         let bundle = member.bundle;
@@ -173,12 +178,17 @@ pub fn unreachable_after_the_peer_left(wire: &Wire) {
         // The first request was handled, but its acknowledgement not asked for.
         member.node.state_mut().returned.clear();
         one_of_each(member, 0, 1);
-        assert!(member.node.state().returned.iter().all(|(r, ..)| r.code == Code::Unreachable && r.in_doubt == 0));
+        assert!(
+            member.node.state().returned.iter().all(|(r, ..)| r.code == Code::Unreachable && r.in_doubt == 0)
+        );
         let memory = Memory::private(100_000);
         member.node.request_xfer_async(ep, 0, 1, &[3], 5, (&memory, 0..100_000)).unwrap();
         member.wait(|log| log.returned.len() == 5);
         let (returned, args, _) = &member.node.state().returned[4];
-        assert_eq!((returned.code, returned.place.unwrap().len, &args[..]), (Code::Unreachable, 100_000, &[3][..]));
+        assert_eq!(
+            (returned.code, returned.place.unwrap().len, &args[..]),
+            (Code::Unreachable, 100_000, &[3][..])
+        );
         assert_eq!((member.node.is_sending(ep, 0), member.node.outstanding(ep, 0)), (Ok(false), Ok(0)));
     });
 }
@@ -214,7 +224,11 @@ pub fn an_unwanted_reply_comes_back_to_the_replier(wire: &Wire) {
             member.node.set_handler(ep, 1, reply).unwrap();
             member.wait(|log| log.returned.len() == 4);
             let log = member.node.state();
-            let back: Vec<_> = log.returned.iter().map(|(r, args, data)| (r.code, r.translation, r.handler, &args[..], &data[..])).collect();
+            let back: Vec<_> = log
+                .returned
+                .iter()
+                .map(|(r, args, data)| (r.code, r.translation, r.handler, &args[..], &data[..]))
+                .collect();
             assert_eq!(back[0], (Code::BadHandler, None, 9, &[1, 2][..], &b""[..]));
             assert_eq!(back[1], (Code::BadHandler, None, 9, &[3][..], &b"hello"[..]));
             assert_eq!(back[2], (Code::BadSegmentOffset, None, 1, &[4][..], &b""[..]));
