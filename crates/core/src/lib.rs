@@ -22,18 +22,26 @@
 #![forbid(unsafe_code)]
 
 mod auth;
+pub mod boot;
 pub mod config;
 mod connect;
 pub mod endpoint;
 pub mod error;
+pub mod filter;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod incoming;
 pub mod job;
 mod peer;
 mod poller;
 mod progress;
 mod provider;
+pub mod region;
+pub mod shared;
 pub mod stats;
 pub mod stream;
+pub mod tagged;
+pub mod time;
 pub mod wait;
 pub mod wire;
 

@@ -52,23 +52,17 @@ impl Source {
     }
 }
 
-/// Things looked at in one go; the others come with the next.
-const EVENTS_MAX: usize = 64;
-
+#[derive(Debug)]
 pub(crate) struct Poller {
     epoll: OwnedFd,
 }
 
-impl std::fmt::Debug for Poller {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Poller").field("epoll", &self.epoll).finish()
-    }
-}
+/// Events taken at a time; the rest is there the next time.
+const EVENTS_MAX: usize = 64;
 
 impl Poller {
     pub fn new() -> Result<Poller, Errno> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        Ok(Poller { epoll })
+        Ok(Poller { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
     }
 
     pub fn add(&self, fd: impl AsFd, source: Source) -> Result<(), Errno> {
@@ -81,12 +75,12 @@ impl Poller {
     }
 
     /// What is ready, waiting at most `timeout`; `None` waits for ever.
-    pub fn wait(&mut self, timeout: Option<Duration>) -> Vec<Source> {
+    pub fn wait(&self, timeout: Option<Duration>) -> Vec<Source> {
         let timeout = timeout.map(|t| Timespec {
             tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(t.subsec_nanos()),
         });
-        let mut room = [MaybeUninit::uninit(); EVENTS_MAX];
+        let mut room = [const { MaybeUninit::uninit() }; EVENTS_MAX];
         match epoll::wait(&self.epoll, &mut room, timeout.as_ref()) {
             Ok((events, _)) => events.iter().map(|event| Source::from_token(event.data.u64())).collect(),
             Err(_) => Vec::new(),

@@ -9,12 +9,12 @@ use crate::peer::PeerState;
 use crate::provider::Rx;
 use crate::provider::shm::RingRx;
 use crate::stream::OpenMessages;
-use crate::wire::{self, Begin, FLAG_CHUNK, Head, Kind};
+use crate::wire::{self, Begin, FLAG_CHUNK, FLAG_LAST, Head, Kind};
 
 /// Packets taken from one peer before the next has its turn.
 const BATCH: u32 = 64;
 /// Idle calls of `progress` between two looks at sockets, listeners and the directory.
-const IDLE_BEFORE_HOUSEKEEPING: u32 = 256;
+pub(crate) const IDLE_BEFORE_HOUSEKEEPING: u32 = 256;
 
 /// The way in from one peer, and the messages open on it.
 #[derive(Debug)]
@@ -60,8 +60,8 @@ impl Endpoint {
                 break;
             }
         }
-        if !self.deferring.is_empty() {
-            self.flush_outboxes();
+        if !self.deferring.is_empty() || !self.ops.sending.is_empty() || !self.serving.is_empty() {
+            self.push_on();
         }
         if budget.taken == 0 {
             self.idle += 1;
@@ -72,19 +72,39 @@ impl Endpoint {
         budget.taken
     }
 
+    /// Sends what had found no room before.
+    #[cold]
+    fn push_on(&mut self) {
+        self.flush_outboxes();
+        self.pump_puts();
+        self.serve();
+    }
+
     #[inline(always)]
     fn take_from<D: Deliver>(&mut self, deliver: &mut D, at: usize, budget: &mut Budget) {
         // Taken out while its packets are handled, so that handlers may use the endpoint; a handler that makes progress
         // itself finds the place empty and passes over it.
-        let InboundSlot { peer, inbound } = &mut self.inbound[at];
+        // Links that end meanwhile leave the list, so the place may be gone.
+        let Some(InboundSlot { peer, inbound }) = self.inbound.get_mut(at) else { return };
         let peer = *peer;
         let Some(mut link) = inbound.take() else { return };
         let Inbound { rx, open } = &mut *link;
         let Rx::Ring(ring) = rx;
         let fate = self.take_from_ring(deliver, peer, ring, open, budget);
         match fate {
-            Ok(()) => self.inbound[at].inbound = Some(link),
+            Ok(()) => match self.inbound.get_mut(at) {
+                Some(slot) if slot.peer == peer => slot.inbound = Some(link),
+                _ => self.put_back_elsewhere(peer, link),
+            },
             Err(reason) => self.end_inbound(deliver, peer, reason),
+        }
+    }
+
+    /// Puts a link back whose place moved because another link ended.
+    #[cold]
+    fn put_back_elsewhere(&mut self, peer: Peer, link: Box<Inbound>) {
+        if let Some(slot) = self.inbound.iter_mut().find(|slot| slot.peer == peer) {
+            slot.inbound = Some(link);
         }
     }
 
@@ -108,10 +128,12 @@ impl Endpoint {
                     rx.hold.arm(barewire_sys::ring::lines_for(len));
                     let incoming = Incoming::whole(from, port, packet.w1, payload, &rx.hold);
                     let flow = deliver.deliver(self, incoming);
-                    rx.finish(len);
+                    let kept = rx.finish(len);
                     budget.spend(len);
-                    self.peers[from.index()].stats.received += 1;
-                    self.peers[from.index()].stats.received_bytes += len as u64;
+                    let stats = &mut self.peers[from.index()].stats;
+                    stats.received += 1;
+                    stats.received_bytes += len as u64;
+                    stats.held += u64::from(kept);
                     flow.into()
                 }
                 None => self.take_other(deliver, from, rx, open, budget, packet.w0, packet.w1),
@@ -150,19 +172,24 @@ impl Endpoint {
         }
         let in_ring = if chunked { 8 } else { len };
         rx.hold.arm(barewire_sys::ring::lines_for(in_ring));
+        if self.imports.expecting() {
+            rx.read_socket();
+            rx.passed.drain(..).for_each(|(tag, fd)| self.imports.arrived(from, &tag, fd));
+        }
         let payload = if chunked { rx.chunk(len) } else { rx.ring.payload(len) };
         let handled = match payload {
             Some(payload) => self.dispatch(deliver, from, head, payload, open, &rx.hold),
             None => Handled::Nonsense("a packet that does not lie in its memory"),
         };
-        rx.finish(in_ring);
+        let kept = rx.finish(in_ring);
         if chunked {
-            rx.ring.give_back();
+            rx.give_back();
         }
         budget.spend(len);
         let stats = &mut self.peers[from.index()].stats;
         stats.received += 1;
         stats.received_bytes += len as u64;
+        stats.held += u64::from(kept);
         handled
     }
 
@@ -188,7 +215,7 @@ impl Endpoint {
                     None => Handled::Nonsense("a long message that begins wrongly"),
                 }
             }
-            Kind::Piece => match open.piece(head.w1, payload.remaining()) {
+            Kind::Piece => match open.piece(head.w1, payload.remaining(), head.flags & FLAG_LAST != 0) {
                 Some(part) => deliver.deliver(self, Incoming::part(from, part, payload, hold)).into(),
                 None => Handled::Nonsense("a piece of no message"),
             },
@@ -199,7 +226,16 @@ impl Endpoint {
                 Handled::Next
             }
             Kind::Ping => Handled::Next,
-            _ => Handled::Nonsense("a packet that this link does not carry"),
+            Kind::Credit => Handled::Nonsense("credit for a link that has none"),
+            Kind::Put => match self.on_put(deliver, from, &head, &mut payload) {
+                Some(flow) => flow.into(),
+                None => Handled::Nonsense("a put that makes no sense"),
+            },
+            Kind::Get => sense(self.on_get(from, &head, &mut payload)),
+            Kind::Data => sense(self.on_data(from, &head, &mut payload)),
+            Kind::Ack => sense(self.on_ack(from, &head, &mut payload)),
+            Kind::Atomic => sense(self.on_atomic(from, &head, &mut payload)),
+            Kind::Map => sense(self.on_map(from, &head, &mut payload)),
         }
     }
 
@@ -220,6 +256,13 @@ impl Endpoint {
     pub(crate) fn add_inbound(&mut self, peer: Peer, rx: Rx) {
         let inbound = Some(Box::new(Inbound { rx, open: OpenMessages::default() }));
         self.inbound.push(InboundSlot { peer, inbound });
+    }
+}
+
+fn sense(handled: Option<()>) -> Handled {
+    match handled {
+        Some(()) => Handled::Next,
+        None => Handled::Nonsense("a region packet that makes no sense"),
     }
 }
 
