@@ -3,4 +3,5 @@
 
 pub use barewire_core as core;
 
+pub mod am;
 pub mod fm;

@@ -233,6 +233,7 @@ impl Endpoint {
         len: usize,
         fill: impl FnOnce(&mut WireMut<'_>),
     ) -> Result<(), SendError> {
+        self.peer_mut(to)?;
         let max = self.message_max(to);
         if len > max {
             return Err(SendError::TooLong { len, max });
@@ -268,6 +269,7 @@ impl Endpoint {
                 return sent.map_err(SendError::from);
             }
         }
+        self.peer_mut(to)?;
         let max = self.message_max(to);
         if len > max {
             return Err(SendError::TooLong { len, max });
