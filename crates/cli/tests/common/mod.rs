@@ -1,6 +1,8 @@
 //! What the tests of the command share: running it, and looking for what it may have left behind.
 #![allow(dead_code, reason = "each test program uses a part")]
 
+pub mod hosts;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
