@@ -85,7 +85,7 @@ fn mourn(client: &mut Client) -> anyhow::Result<()> {
 }
 
 /// Waits for the next event.
-fn next(client: &mut Client) -> anyhow::Result<Event> {
+pub fn next(client: &mut Client) -> anyhow::Result<Event> {
     use rustix::event::{PollFd, PollFlags, poll};
     loop {
         if let Some(event) = client.poll()? {

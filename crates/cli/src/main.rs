@@ -3,7 +3,11 @@
 
 mod agent;
 mod cli;
+mod doctor;
 mod hello;
+mod info;
+mod install;
+mod machine;
 mod poller;
 mod proc;
 mod run;

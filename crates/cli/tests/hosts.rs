@@ -174,14 +174,13 @@ fn an_unreachable_launcher_is_reported_by_the_host() {
 #[ignore = "needs root"]
 fn ports_and_interfaces_can_be_chosen() {
     let hosts = Hosts::new(112, 1);
-    let (list, mark) = (hosts.list(1), mark("port"));
-    let child = start(&over(&list, &["--port-range", "41234-41239", "sleep", &mark]));
-    wait_for_sleepers(&mark, 1);
-    let ports: Vec<u16> =
-        (41234..=41239).filter(|port| std::net::TcpStream::connect(("127.0.0.1", *port)).is_ok()).collect();
-    assert_eq!(ports.len(), 1, "one port a process");
-    signal(child.id(), "TERM");
-    child.wait_with_output().unwrap();
+    let list = hosts.list(1);
+    let slow = "sh -c 'sleep 1; exec \"$@\"' sh ip netns exec {host}";
+    let words = ["--hosts", &list, "--remote-shell", slow, "--port-range", "41234-41239", "sleep", "1"];
+    let open = |port: &u16| std::net::TcpStream::connect(("127.0.0.1", *port)).is_ok();
+    let child = start(&words);
+    wait_until("the launcher to listen", || (41234..=41239).filter(open).count() == 1);
+    wait_until("the port to be closed once all are in", || (41234..=41239).filter(open).count() == 0);
+    Ran::from(child.wait_with_output().unwrap()).expect(0, "");
     run(&over(&list, &["--interface", "nothere0", "true"])).expect(2, "no such interface");
-    wait_until("the port to be free", || std::net::TcpListener::bind(("127.0.0.1", ports[0])).is_ok());
 }

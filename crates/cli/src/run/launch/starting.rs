@@ -103,6 +103,8 @@ impl Launch<'_> {
 
     fn start_ranks(&mut self) {
         self.progress_at = None;
+        // Everybody is in: a port that is not open cannot be attacked.
+        self.door = None;
         for index in 0..self.agents.len() {
             let count = self.plan.layout.ranks_on(index as u32).count();
             let Some((most, limit)) = self.agents[index].capacity.clone() else { return };
