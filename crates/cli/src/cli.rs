@@ -23,6 +23,8 @@ enum Sub {
     Run(Box<run::options::RunOptions>),
     /// Say who this process is in its job: the smallest parallel program
     Hello(crate::hello::HelloOptions),
+    /// Keep a place where programs that start by themselves meet
+    Rendezvous(crate::rendezvous::RendezvousOptions),
     /// Show what is here: processors, wires, interfaces, limits, variables, job
     Info(crate::info::InfoOptions),
     /// Look for what hurts people, and say what to type
@@ -57,6 +59,7 @@ pub fn main(words: Vec<OsString>) -> anyhow::Result<ExitCode> {
     match cli.command {
         Sub::Run(options) => run::start(&[*options]),
         Sub::Hello(options) => crate::hello::run(&options),
+        Sub::Rendezvous(options) => crate::rendezvous::run(&options),
         Sub::Info(options) => crate::info::run(&options),
         Sub::Doctor(options) => crate::doctor::run(&options),
         Sub::Install(options) => crate::install::run(&options),

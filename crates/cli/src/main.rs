@@ -10,6 +10,7 @@ mod install;
 mod machine;
 mod poller;
 mod proc;
+mod rendezvous;
 mod run;
 mod signals;
 mod wire;

@@ -4,7 +4,7 @@
 //! hub), prints what ranks print ([`output`]) and decides how it all ends ([`outcome`]).
 
 pub mod arguments;
-mod door;
+pub mod door;
 mod explain;
 mod hosts;
 mod input;

@@ -16,8 +16,15 @@ pub(super) fn join(address: &str, environment: &Environment) -> Result<Job, Boot
         .to_socket_addrs()
         .map_err(|source| BootError::Io { doing: "looking up the rendezvous' address", source })?;
     let deadline = Instant::now() + JOIN_TIMEOUT;
-    let stream = dial(&resolved.collect::<Vec<_>>(), &key, ANYBODY, deadline)?;
-    wire_client::join(stream.into())
+    let addresses: Vec<_> = resolved.collect();
+    loop {
+        let stream = dial(&addresses, &key, ANYBODY, deadline)?;
+        match wire_client::join(stream.into()) {
+            // All ranks are taken: one may become free.
+            Err(BootError::Closed) if Instant::now() < deadline => std::thread::sleep(PAUSE),
+            joined => return joined,
+        }
+    }
 }
 
 /// Connects to the first of `addresses` that proves to hold `key`, as member `who`, trying until `deadline`.
@@ -79,7 +86,7 @@ fn connecting(source: std::io::Error) -> BootError {
 }
 
 /// A member that takes whatever rank it is given.
-pub const ANYBODY: u32 = u32::MAX;
+const ANYBODY: u32 = u32::MAX;
 const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 const PROOF_TIMEOUT: Duration = Duration::from_secs(5);
