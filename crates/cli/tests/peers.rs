@@ -38,9 +38,10 @@ fn hello_under(prefix: &Path) {
     assert!(ran.out.contains("one of 5 there"), "{ran:#?}");
 }
 
-fn abort_under(prefix: &Path) {
+/// The status of a job that a rank aborts with 42; `None` if the launcher chose to end by a signal.
+fn abort_under(prefix: &Path) -> Option<i32> {
     let words = ["-n", "3", BAREWIRE, "hello", "--abort", "1", "--linger-ms", "100000"];
-    assert_eq!(ran(Command::new(prefix.join("bin/mpiexec")).args(words)).code, Some(42));
+    ran(Command::new(prefix.join("bin/mpiexec")).args(words)).code
 }
 
 /// An MPI program, built for the standard ABI, that finds its library by LD_LIBRARY_PATH.
@@ -73,14 +74,15 @@ fn theirs_under_ours(library: &Path, program: &Path) {
 #[ignore = "needs MPICH: PEER_MPICH"]
 fn ours_starts_and_aborts_under_mpich() {
     hello_under(&peer("PEER_MPICH"));
-    abort_under(&peer("PEER_MPICH"));
+    assert_eq!(abort_under(&peer("PEER_MPICH")), Some(42));
 }
 
 #[test]
 #[ignore = "needs Intel MPI: PEER_INTEL"]
 fn ours_starts_and_aborts_under_intel() {
     hello_under(&peer("PEER_INTEL"));
-    abort_under(&peer("PEER_INTEL"));
+    // Its launcher sometimes ends as its ranks do: by a signal.
+    assert!(matches!(abort_under(&peer("PEER_INTEL")), Some(42) | None));
 }
 
 #[test]
