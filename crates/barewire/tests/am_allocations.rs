@@ -1,43 +1,15 @@
 //! A short message allocates nothing: neither to send, nor to handle, nor to reply to it.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use barewire::am::{Name, Node, Simple, Tag};
 use barewire::core::{Config, Endpoint, Peer, PeerState, job::Job};
-
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: passes everything on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.dealloc(ptr, layout) }
-    }
-
-    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.realloc(ptr, layout, new_size) }
-    }
-}
+use barewire_sys::counting::Counting;
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static COUNTING: Counting = Counting::new();
 
 /// Allocations that `body` makes.
 fn count(body: impl FnOnce()) -> u64 {
-    let before = ALLOCATIONS.load(Ordering::Relaxed);
-    body();
-    ALLOCATIONS.load(Ordering::Relaxed) - before
+    COUNTING.during(body)
 }
 
 /// Two nodes, both of this thread, so that nobody else allocates meanwhile.

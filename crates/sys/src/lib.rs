@@ -12,6 +12,8 @@ pub mod bell;
 #[cfg(not(loom))]
 pub mod copy;
 #[cfg(not(loom))]
+pub mod counting;
+#[cfg(not(loom))]
 pub mod cpu;
 pub mod doorbell;
 #[cfg(not(loom))]
