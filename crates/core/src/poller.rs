@@ -1,5 +1,6 @@
 //! One descriptor to wait on: an epoll over the doorbell, the sockets and the directory.
 
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -7,6 +8,9 @@ use barewire_sys::rustix::event::{Timespec, epoll};
 use barewire_sys::rustix::io::Errno;
 
 use crate::Peer;
+
+/// Things heard of at a time; the rest comes with the next call.
+const EVENTS_MAX: usize = 64;
 
 /// What became ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +27,14 @@ pub(crate) enum Source {
     RingTx(Peer),
     /// The local socket of the ring from this peer.
     RingRx(Peer),
+    /// Somebody wants to connect by TCP: which of our listeners.
+    TcpListener(u32),
+    /// Somebody who has connected but not proved anything yet.
+    Guest(u32),
+    /// A connection by TCP in the making.
+    Dial(Peer),
+    /// The TCP connection with this peer.
+    Tcp(Peer),
 }
 
 impl Source {
@@ -34,6 +46,10 @@ impl Source {
             Source::Directory => (3, 0),
             Source::RingTx(peer) => (4, peer.0),
             Source::RingRx(peer) => (5, peer.0),
+            Source::TcpListener(which) => (6, which),
+            Source::Guest(which) => (7, which),
+            Source::Dial(peer) => (8, peer.0),
+            Source::Tcp(peer) => (9, peer.0),
         };
         kind << 32 | u64::from(peer)
     }
@@ -46,26 +62,24 @@ impl Source {
             2 => Source::Pending,
             3 => Source::Directory,
             4 => Source::RingTx(peer),
-            _ => Source::RingRx(peer),
+            5 => Source::RingRx(peer),
+            6 => Source::TcpListener(token as u32),
+            7 => Source::Guest(token as u32),
+            8 => Source::Dial(peer),
+            _ => Source::Tcp(peer),
         }
     }
 }
 
+#[derive(Debug)]
 pub(crate) struct Poller {
     epoll: OwnedFd,
-    events: Vec<epoll::Event>,
-}
-
-impl std::fmt::Debug for Poller {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Poller").field("epoll", &self.epoll).finish()
-    }
 }
 
 impl Poller {
     pub fn new() -> Result<Poller, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        Ok(Poller { epoll, events: Vec::with_capacity(64) })
+        Ok(Poller { epoll })
     }
 
     pub fn add(&self, fd: impl AsFd, source: Source) -> Result<(), Errno> {
@@ -73,21 +87,33 @@ impl Poller {
         epoll::add(&self.epoll, fd, epoll::EventData::new_u64(source.token()), flags)
     }
 
+    /// Says whether room to write matters, too.
+    pub fn watch_room(&self, fd: impl AsFd, source: Source, room: bool) -> Result<(), Errno> {
+        let mut flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
+        flags.set(epoll::EventFlags::OUT, room);
+        epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(source.token()), flags)
+    }
+
     pub fn remove(&self, fd: impl AsFd) {
         let _ = epoll::delete(&self.epoll, fd);
     }
 
     /// What is ready, waiting at most `timeout`; `None` waits for ever.
-    pub fn wait(&mut self, timeout: Option<Duration>) -> Vec<Source> {
-        self.events.clear();
+    pub fn wait(&self, timeout: Option<Duration>) -> Vec<Source> {
+        let mut ready = Vec::new();
+        self.wait_into(&mut ready, timeout);
+        ready
+    }
+
+    /// [`Poller::wait`] without a new list every time.
+    pub fn wait_into(&self, ready: &mut Vec<Source>, timeout: Option<Duration>) {
         let timeout = timeout.map(|t| Timespec {
             tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(t.subsec_nanos()),
         });
-        let room = barewire_sys::rustix::buffer::spare_capacity(&mut self.events);
-        match epoll::wait(&self.epoll, room, timeout.as_ref()) {
-            Ok(_) => self.events.iter().map(|event| Source::from_token(event.data.u64())).collect(),
-            Err(_) => Vec::new(),
+        let mut room = [MaybeUninit::uninit(); EVENTS_MAX];
+        if let Ok((events, _)) = epoll::wait(&self.epoll, &mut room, timeout.as_ref()) {
+            ready.extend(events.iter().map(|event| Source::from_token(event.data.u64())));
         }
     }
 

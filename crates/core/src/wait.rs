@@ -75,6 +75,7 @@ impl Endpoint {
     #[cold]
     fn sleep<D: Deliver>(&mut self, deliver: &mut D, longest: Option<Duration>) {
         if self.doze() {
+            let longest = longest.into_iter().chain(self.deadline()).min();
             let ready = self.poller.wait(longest);
             ready.into_iter().for_each(|source| self.attend(source));
         }
@@ -87,12 +88,14 @@ impl Endpoint {
     pub fn doze(&mut self) -> bool {
         self.bell.doze();
         self.dozing = true;
+        self.flush_before_sleep();
         let quiet = self.deferring.is_empty()
-            && self.connecting.is_empty()
+            && self.connecting.iter().all(|&to| self.is_dialling(to))
             && self.pending.is_empty()
             && self.lost.is_empty()
             && self.inbound.iter_mut().all(|slot| match slot.inbound.as_mut().map(|link| &mut link.rx) {
                 Some(Rx::Ring(ring)) => ring.is_quiet(),
+                Some(Rx::Tcp(tcp)) => tcp.is_quiet(),
                 None => true,
             });
         if !quiet {

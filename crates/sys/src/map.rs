@@ -284,11 +284,25 @@ fn new_memfd(label: &str, len: usize, extra: MemfdFlags) -> Result<OwnedFd, MapE
     let fd = rustix::fs::memfd_create(label, flags)
         .map_err(|errno| MapError::System { call: "memfd_create", errno })?;
     let no_room = |errno| MapError::NoRoom { bytes: len, errno };
+    // The kernel would first fill all memory and then call for a victim, rather than refuse.
+    if len >= LARGE && memory_available().is_some_and(|available| len as u64 > available) {
+        return Err(no_room(Errno::NOMEM));
+    }
     rustix::fs::ftruncate(&fd, len as u64).map_err(no_room)?;
     rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, len as u64).map_err(no_room)?;
     rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
         .map_err(|errno| MapError::System { call: "sealing a memfd", errno })?;
     Ok(fd)
+}
+
+/// From this size on it is worth asking beforehand whether there is room.
+const LARGE: usize = 16 << 20;
+
+/// Bytes of memory that the kernel thinks can be had without swapping.
+fn memory_available() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// The size of a memfd that cannot shrink any more.

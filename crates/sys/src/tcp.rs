@@ -10,7 +10,7 @@ use rustix::io::Errno;
 /// What the kernel says about a connection at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpState {
-    /// Segments sent and not acknowledged, or probes of a closed window not answered.
+    /// Segments sent and not acknowledged, or several probes of a closed window not answered.
     pub unanswered: u32,
     /// Milliseconds since the other machine last acknowledged anything.
     pub last_answer_ms: u32,
@@ -46,6 +46,7 @@ pub fn state(socket: impl AsFd) -> Result<TcpState, Errno> {
     }
     // Linux's numbers: FIN_WAIT2 = 5, TIME_WAIT = 6, CLOSE = 7.
     let is_delivered = matches!(info.tcpi_state, 5..=7);
-    let unanswered = info.tcpi_unacked + u32::from(info.tcpi_probes);
+    // Of probes in quick succession a kernel answers only some, so one or two without an answer mean nothing.
+    let unanswered = info.tcpi_unacked + u32::from(info.tcpi_probes / 3);
     Ok(TcpState { unanswered, last_answer_ms: info.tcpi_last_ack_recv, is_delivered })
 }
