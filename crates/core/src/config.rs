@@ -19,7 +19,8 @@ pub struct Config {
     /// Bytes of the pool through which this endpoint sends long messages to neighbours. Default 1 MiB, made on first use.
     pub pool_bytes: usize,
     /// Bytes of messages that may be on their way or held at one receiver, on wires other than shared memory. Default 1 MiB.
-    /// Costs at most that much memory at the receiver for every peer whose handler is suspended.
+    /// Costs at most that much memory at the receiver for every peer whose handler is suspended. One packet may always be
+    /// on its way, however little this is.
     pub credit_bytes: usize,
     /// Use shared memory with processes of the same host. Default true.
     pub shm: bool,
@@ -62,8 +63,8 @@ impl Config {
         if !(1 << 16..=1 << 32).contains(&self.pool_bytes) {
             return bad("pool_bytes", self.pool_bytes, "it must be from 64 KiB to 4 GiB");
         }
-        if !(1 << 16..=1 << 32).contains(&self.credit_bytes) {
-            return bad("credit_bytes", self.credit_bytes, "it must be from 64 KiB to 4 GiB");
+        if !(1..=1 << 32).contains(&self.credit_bytes) {
+            return bad("credit_bytes", self.credit_bytes, "it must be from 1 B to 4 GiB");
         }
         if !self.shm && !self.tcp {
             return bad("shm", 0, "tcp is off too; at least one wire is needed");

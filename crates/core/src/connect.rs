@@ -1,5 +1,6 @@
 //! Finding peers and losing them: the directory, the local listener, handshakes, and the ends of links.
 
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -28,7 +29,7 @@ const PENDING_MAX: usize = 256;
 pub(crate) struct Identity {
     pub job: JobId,
     pub key: JobKey,
-    host: [u8; 16],
+    pub host: [u8; 16],
 }
 
 impl Identity {
@@ -37,9 +38,9 @@ impl Identity {
         Identity { job, key, host }
     }
 
-    pub fn card(&self, me: Peer, local: bool) -> Card {
+    pub fn card(&self, me: Peer, local: bool, tcp: Vec<SocketAddr>) -> Card {
         let local = if local { local::name(self.job, me.0) } else { String::new() };
-        Card { peer: me, pid: std::process::id(), host: self.host, local, tcp: Vec::new() }
+        Card { peer: me, pid: std::process::id(), host: self.host, local, tcp }
     }
 }
 
@@ -82,8 +83,12 @@ impl Endpoint {
             return;
         }
         let Some(card) = &peer.card else { return self.give_up_late(to, "its address is not known yet") };
-        if !self.config.shm || card.local.is_empty() || card.host != self.identity.host {
-            return self.lose(to, "no wire reaches it: it is on another host".to_owned());
+        if let Some(why) = self.why_not_shm(card) {
+            return if self.config.tcp {
+                self.dial_tcp(to, why)
+            } else {
+                self.lose(to, format!("no wire reaches it: {why}, and TCP is turned off here"))
+            };
         }
         let name = card.local.clone();
         let memory = match RingMemory::create(self.config.ring_bytes) {
@@ -93,20 +98,38 @@ impl Endpoint {
         match local::dial(&name, self.identity.job, &self.identity.key, self.me, to, &memory, &self.bell) {
             Ok(socket) => {
                 let _ = self.poller.add(&socket.fd, Source::RingTx(to));
-                self.open_tx(to, Tx::Ring(Box::new(RingTx::new(memory, Some(socket)))));
+                let choice = "shm: it is on the same host".to_owned();
+                self.open_tx(to, Tx::Ring(Box::new(RingTx::new(memory, Some(socket)))), choice);
             }
             Err(Errno::AGAIN | Errno::INTR) => self.give_up_late(to, "its listener is busy"),
+            Err(error) if self.config.tcp => {
+                self.dial_tcp(to, &format!("its local socket cannot be reached: {error}"));
+            }
             Err(error) => self.give_up_late(to, &format!("its local socket says: {error}")),
         }
     }
 
-    fn open_tx(&mut self, to: Peer, tx: Tx) {
+    /// Why shared memory does not lead to the endpoint with this card, if it does not.
+    fn why_not_shm(&self, card: &Card) -> Option<&'static str> {
+        if !self.config.shm {
+            Some("shared memory is turned off here")
+        } else if card.host != self.identity.host {
+            Some("it is on another host")
+        } else if card.local.is_empty() {
+            Some("shared memory is turned off there")
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn open_tx(&mut self, to: Peer, tx: Tx, choice: String) {
         self.connecting.retain(|&peer| peer != to);
         let peer = &mut self.peers[to.index()];
         peer.tx = tx;
         peer.state = PeerState::Connected;
         peer.refresh_fast();
-        tracing::debug!(me = self.me.0, peer = to.0, "connected over shm");
+        tracing::debug!(me = self.me.0, peer = to.0, choice, "connected");
+        peer.choice = Some(choice);
     }
 
     fn give_up_late(&mut self, to: Peer, why: &str) {
@@ -126,6 +149,8 @@ impl Endpoint {
                 self.attend(source);
             }
             self.greet();
+            self.turn_out_guests();
+            self.feel_pulses();
             self.read_directory();
             for to in self.connecting.clone() {
                 self.try_connect(to);
@@ -143,12 +168,16 @@ impl Endpoint {
             Source::RingTx(peer) => {
                 let alive = match &mut self.peers[peer.index()].tx {
                     Tx::Ring(ring) => ring.poll_socket(),
-                    Tx::Closed => true,
+                    Tx::Closed | Tx::Tcp(_) => true,
                 };
                 if !alive {
                     self.close_tx(peer);
                 }
             }
+            Source::TcpListener(which) => self.accept_tcp(which),
+            Source::Guest(which) => self.attend_guest(which),
+            Source::Dial(peer) => self.go_on_dialling(peer),
+            Source::Tcp(peer) => self.attend_tcp(peer),
             Source::RingRx(peer) => {
                 let slot = self.inbound.iter_mut().find(|slot| slot.peer == peer);
                 if let Some(Rx::Ring(ring)) =
@@ -165,7 +194,7 @@ impl Endpoint {
     }
 
     /// The receiver of our ring is gone. What it sent us may still be in its ring, so its end is declared when that is empty.
-    fn close_tx(&mut self, peer: Peer) {
+    pub(crate) fn close_tx(&mut self, peer: Peer) {
         let entry = &mut self.peers[peer.index()];
         if let Tx::Ring(ring) = &mut entry.tx {
             if let Some(socket) = ring.socket() {
@@ -270,7 +299,8 @@ impl Endpoint {
         if let Tx::Ring(ring) = &mut entry.tx {
             ring.abandon(&mut self.pool);
         }
-        entry.tx = Tx::Closed;
+        let tx = std::mem::replace(&mut entry.tx, Tx::Closed);
+        self.close_socket(peer, tx);
         self.ops.fail_peer(peer, crate::region::RegionError::Send(SendError::Lost(peer)));
         self.serving.forget(peer);
         self.imports.forget(peer);
@@ -282,7 +312,9 @@ impl Endpoint {
     /// Tells the layer above of peers that are gone.
     pub(crate) fn tell_lost<D: Deliver>(&mut self, deliver: &mut D) {
         while let Some(peer) = self.lost.pop_front() {
-            deliver.peer_lost(self, peer);
+            if !std::mem::replace(&mut self.peers[peer.index()].told_lost, true) {
+                deliver.peer_lost(self, peer);
+            }
         }
     }
 }
@@ -299,5 +331,6 @@ impl Drop for Endpoint {
         for peer in &mut self.peers {
             let _ = peer.tx.send(&mut self.pool, bye, crate::provider::Class::Control, |_| {});
         }
+        self.linger();
     }
 }

@@ -21,6 +21,7 @@ use crate::provider::pool::Pool;
 use crate::provider::shm::{RingRx, RingTx};
 use crate::provider::{Class, Rx, Tx, local};
 use crate::region::{Exports, Imports, Ops, Serving};
+use crate::sockets::Sockets;
 use crate::stats::Stats;
 use crate::wire::{self, Head};
 use crate::{Peer, Port};
@@ -57,6 +58,7 @@ pub struct Endpoint {
     pub(crate) pending: Vec<crate::connect::Pending>,
     pub(crate) connecting: Vec<Peer>,
     pub(crate) lost: VecDeque<Peer>,
+    pub(crate) sockets: Sockets,
     pub(crate) identity: Identity,
     pub(crate) directory: Directory,
     pub(crate) config: Config,
@@ -71,6 +73,8 @@ const _: () = {
 #[derive(Debug)]
 pub(crate) struct InboundSlot {
     pub peer: Peer,
+    /// Worth a look now: always for rings; for sockets, when they may have something.
+    pub ready: bool,
     pub inbound: Option<Box<Inbound>>,
 }
 
@@ -122,6 +126,7 @@ impl Endpoint {
             pending: Vec::new(),
             connecting: Vec::new(),
             lost: VecDeque::new(),
+            sockets: Sockets::new(),
             identity: Identity::new(job.id, job.key),
             directory: job.directory,
             config,
@@ -143,6 +148,7 @@ impl Endpoint {
         let entry = &mut self.peers[me.index()];
         entry.tx = Tx::Ring(Box::new(RingTx::new(memory, None)));
         entry.state = PeerState::Connected;
+        entry.choice = Some("shm: it is this endpoint itself".to_owned());
         entry.refresh_fast();
         self.add_inbound(me, Rx::Ring(RingRx::new(other, None)));
         Ok(())
@@ -159,7 +165,8 @@ impl Endpoint {
                 .map_err(|errno| OpenError::Socket { what, error: errno.into() })?;
             self.local_listener = Some(listener);
         }
-        let card = self.identity.card(self.me, self.local_listener.is_some());
+        let tcp = self.listen_tcp()?;
+        let card = self.identity.card(self.me, self.local_listener.is_some(), tcp);
         self.directory.publish(&card.encode()).map_err(OpenError::Directory)?;
         if let Some(fd) = self.directory.fd() {
             self.poller
@@ -182,6 +189,8 @@ impl Endpoint {
     }
 
     /// Sends one short message. [`SendError::Full`] if the receiver cannot hold it now; then nothing was sent.
+    /// Over TCP a message that closely follows another waits for the next `progress` or [`Endpoint::flush`], to travel
+    /// together with what comes after it.
     #[inline(always)]
     pub fn send(&mut self, to: Peer, port: Port, imm: u64, payload: &[u8]) -> Result<(), SendError> {
         self.send_with(to, port, imm, payload.len(), |wire| {
@@ -293,8 +302,8 @@ impl Endpoint {
         self.peers.get(peer.index()).map_or_else(Stats::default, |peer| {
             let mut stats = peer.stats;
             match &peer.tx {
-                Tx::Closed => {}
                 Tx::Ring(ring) => stats.rung = ring.rung,
+                Tx::Closed | Tx::Tcp(_) => {}
             }
             stats
         })
@@ -352,6 +361,9 @@ impl Endpoint {
             Ok(()) => {
                 peer.stats.sent += 1;
                 peer.stats.sent_bytes += u64::from(head.len);
+                if peer.tx.wants_listing() {
+                    self.sockets.list(to);
+                }
                 Ok(())
             }
             Err(Full) => self.starve(to),
@@ -361,7 +373,7 @@ impl Endpoint {
     /// Notes that a send found no room, so that a sleeper is woken when there is some.
     #[cold]
     #[inline(never)]
-    fn starve(&mut self, to: Peer) -> Result<(), SendError> {
+    pub(crate) fn starve(&mut self, to: Peer) -> Result<(), SendError> {
         let peer = &mut self.peers[to.index()];
         peer.stats.stalled += 1;
         if peer.starved_at.is_none() {
@@ -369,6 +381,7 @@ impl Endpoint {
         }
         peer.starved_at = Some(match &mut peer.tx {
             Tx::Ring(ring) => ring.freed(),
+            Tx::Tcp(tcp) => tcp.freed(),
             Tx::Closed => 0,
         });
         Err(SendError::Full)
@@ -391,6 +404,7 @@ impl Endpoint {
             let peer = &mut self.peers[to.index()];
             let still = match &mut peer.tx {
                 Tx::Ring(ring) => peer.starved_at == Some(ring.freed()),
+                Tx::Tcp(tcp) => peer.starved_at == Some(tcp.freed()),
                 Tx::Closed => false,
             };
             if !still {
@@ -443,6 +457,9 @@ impl Endpoint {
                 peer.stats.sent += 1;
                 peer.stats.sent_bytes += u64::from(head.len);
                 peer.outbox.pop_front();
+                if peer.tx.wants_listing() {
+                    self.sockets.list(to);
+                }
             }
             peer.refresh_fast();
             false
@@ -453,3 +470,8 @@ impl Endpoint {
         self.deferring.extend(waiting);
     }
 }
+
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Endpoint>();
+};

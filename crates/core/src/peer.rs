@@ -38,6 +38,10 @@ pub(crate) struct PeerEntry {
     /// When we began to connect, to give up in time.
     pub since: Option<std::time::Instant>,
     pub stats: Stats,
+    /// Which wire leads there, and why.
+    pub choice: Option<String>,
+    /// The layer above knows that it is gone.
+    pub told_lost: bool,
 }
 
 impl PeerEntry {
@@ -52,6 +56,8 @@ impl PeerEntry {
             card: None,
             since: None,
             stats: Stats::default(),
+            choice: None,
+            told_lost: false,
         }
     }
 

@@ -24,6 +24,14 @@ pub(crate) enum Source {
     RingTx(Peer),
     /// The local socket of the ring from this peer.
     RingRx(Peer),
+    /// Somebody wants to connect by TCP: which of our listeners.
+    TcpListener(u32),
+    /// Somebody who has connected but not proved anything yet.
+    Guest(u32),
+    /// A connection by TCP in the making.
+    Dial(Peer),
+    /// The TCP connection with this peer.
+    Tcp(Peer),
 }
 
 impl Source {
@@ -35,6 +43,10 @@ impl Source {
             Source::Directory => (3, 0),
             Source::RingTx(peer) => (4, peer.0),
             Source::RingRx(peer) => (5, peer.0),
+            Source::TcpListener(which) => (6, which),
+            Source::Guest(which) => (7, which),
+            Source::Dial(peer) => (8, peer.0),
+            Source::Tcp(peer) => (9, peer.0),
         };
         kind << 32 | u64::from(peer)
     }
@@ -47,7 +59,11 @@ impl Source {
             2 => Source::Pending,
             3 => Source::Directory,
             4 => Source::RingTx(peer),
-            _ => Source::RingRx(peer),
+            5 => Source::RingRx(peer),
+            6 => Source::TcpListener(token as u32),
+            7 => Source::Guest(token as u32),
+            8 => Source::Dial(peer),
+            _ => Source::Tcp(peer),
         }
     }
 }
@@ -70,20 +86,33 @@ impl Poller {
         epoll::add(&self.epoll, fd, epoll::EventData::new_u64(source.token()), flags)
     }
 
+    /// Says whether room to write matters, too.
+    pub fn watch_room(&self, fd: impl AsFd, source: Source, room: bool) -> Result<(), Errno> {
+        let mut flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
+        flags.set(epoll::EventFlags::OUT, room);
+        epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(source.token()), flags)
+    }
+
     pub fn remove(&self, fd: impl AsFd) {
         let _ = epoll::delete(&self.epoll, fd);
     }
 
     /// What is ready, waiting at most `timeout`; `None` waits for ever.
     pub fn wait(&self, timeout: Option<Duration>) -> Vec<Source> {
+        let mut ready = Vec::new();
+        self.wait_into(&mut ready, timeout);
+        ready
+    }
+
+    /// [`Poller::wait`] without a new list every time.
+    pub fn wait_into(&self, ready: &mut Vec<Source>, timeout: Option<Duration>) {
         let timeout = timeout.map(|t| Timespec {
             tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(t.subsec_nanos()),
         });
-        let mut room = [const { MaybeUninit::uninit() }; EVENTS_MAX];
-        match epoll::wait(&self.epoll, &mut room, timeout.as_ref()) {
-            Ok((events, _)) => events.iter().map(|event| Source::from_token(event.data.u64())).collect(),
-            Err(_) => Vec::new(),
+        let mut room = [MaybeUninit::uninit(); EVENTS_MAX];
+        if let Ok((events, _)) = epoll::wait(&self.epoll, &mut room, timeout.as_ref()) {
+            ready.extend(events.iter().map(|event| Source::from_token(event.data.u64())));
         }
     }
 

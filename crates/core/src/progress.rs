@@ -24,7 +24,7 @@ pub(crate) struct Inbound {
 }
 
 /// How handling one packet ended.
-enum Handled {
+pub(crate) enum Handled {
     Next,
     Quit,
     /// The peer said something no peer of ours would say.
@@ -50,6 +50,9 @@ impl Endpoint {
             self.rise(deliver);
         }
         let mut budget = Budget { left: budget, taken: 0, quit: false };
+        if self.sockets.is_used() {
+            self.find_ready();
+        }
         let links = self.inbound.len();
         for step in 0..links {
             let mut at = self.turn + step;
@@ -62,6 +65,9 @@ impl Endpoint {
         }
         if !self.deferring.is_empty() || !self.ops.sending.is_empty() || !self.serving.is_empty() {
             self.push_on();
+        }
+        if self.sockets.has_bundles() {
+            self.flush_bundles(budget.taken == 0);
         }
         if budget.taken == 0 {
             self.idle += 1;
@@ -85,26 +91,36 @@ impl Endpoint {
         // Taken out while its packets are handled, so that handlers may use the endpoint; a handler that makes progress
         // itself finds the place empty and passes over it.
         // Links that end meanwhile leave the list, so the place may be gone.
-        let Some(InboundSlot { peer, inbound }) = self.inbound.get_mut(at) else { return };
+        let Some(InboundSlot { peer, ready: true, inbound }) = self.inbound.get_mut(at) else { return };
         let peer = *peer;
         let Some(mut link) = inbound.take() else { return };
         let Inbound { rx, open } = &mut *link;
-        let Rx::Ring(ring) = rx;
-        let fate = self.take_from_ring(deliver, peer, ring, open, budget);
+        let fate = match rx {
+            Rx::Ring(ring) => self.take_from_ring(deliver, peer, ring, open, budget).map(|()| true),
+            Rx::Tcp(tcp) => self.take_from_tcp(deliver, peer, tcp, open, budget),
+        };
         match fate {
-            Ok(()) => match self.inbound.get_mut(at) {
-                Some(slot) if slot.peer == peer => slot.inbound = Some(link),
-                _ => self.put_back_elsewhere(peer, link),
+            Ok(ready) => match self.inbound.get_mut(at) {
+                Some(slot) if slot.peer == peer => {
+                    slot.ready = ready;
+                    slot.inbound = Some(link);
+                }
+                _ => self.put_back(peer, link),
             },
-            Err(reason) => self.end_inbound(deliver, peer, reason),
+            Err(reason) => {
+                if let Rx::Tcp(tcp) = &link.rx {
+                    self.poller.remove(tcp.socket());
+                }
+                self.end_inbound(deliver, peer, reason);
+            }
         }
     }
 
-    /// Puts a link back whose place moved because another link ended.
+    /// Puts a link back whose place has moved while a handler ran; a peer that was forgotten meanwhile has none.
     #[cold]
-    fn put_back_elsewhere(&mut self, peer: Peer, link: Box<Inbound>) {
-        if let Some(slot) = self.inbound.iter_mut().find(|slot| slot.peer == peer) {
-            slot.inbound = Some(link);
+    fn put_back(&mut self, peer: Peer, link: Box<Inbound>) {
+        if let Some(slot) = self.inbound_of(peer) {
+            (slot.ready, slot.inbound) = (true, Some(link));
         }
     }
 
@@ -194,7 +210,7 @@ impl Endpoint {
     }
 
     /// Hands one packet of any kind to whom it concerns.
-    fn dispatch<D: Deliver>(
+    pub(crate) fn dispatch<D: Deliver>(
         &mut self,
         deliver: &mut D,
         from: Peer,
@@ -226,7 +242,10 @@ impl Endpoint {
                 Handled::Next
             }
             Kind::Ping => Handled::Next,
-            Kind::Credit => Handled::Nonsense("credit for a link that has none"),
+            Kind::Credit => match self.peers[from.index()].tx.returned(head.w1) {
+                true => Handled::Next,
+                false => Handled::Nonsense("a credit that cannot be"),
+            },
             Kind::Put => match self.on_put(deliver, from, &head, &mut payload) {
                 Some(flow) => flow.into(),
                 None => Handled::Nonsense("a put that makes no sense"),
@@ -244,10 +263,12 @@ impl Endpoint {
     fn end_inbound<D: Deliver>(&mut self, deliver: &mut D, from: Peer, reason: EndReason) {
         self.inbound.retain(|slot| slot.peer != from);
         self.turn = 0;
+        self.sockets.unlink(from);
         let reason = match reason {
             EndReason::Closed => "its process ended or closed the connection".to_owned(),
             EndReason::TooLong => "it sent a packet longer than the ring".to_owned(),
             EndReason::Nonsense(what) => format!("it sent {what}"),
+            EndReason::Broken(reason) => reason,
         };
         self.lose(from, reason);
         self.tell_lost(deliver);
@@ -255,7 +276,12 @@ impl Endpoint {
 
     pub(crate) fn add_inbound(&mut self, peer: Peer, rx: Rx) {
         let inbound = Some(Box::new(Inbound { rx, open: OpenMessages::default() }));
-        self.inbound.push(InboundSlot { peer, inbound });
+        self.inbound.push(InboundSlot { peer, ready: true, inbound });
+    }
+
+    /// Where packets from `peer` come in.
+    pub(crate) fn inbound_of(&mut self, peer: Peer) -> Option<&mut InboundSlot> {
+        self.inbound.iter_mut().find(|slot| slot.peer == peer)
     }
 }
 
@@ -267,22 +293,23 @@ fn sense(handled: Option<()>) -> Handled {
 }
 
 /// Why nothing more comes from a peer.
-enum EndReason {
+pub(crate) enum EndReason {
     Closed,
     TooLong,
     Nonsense(&'static str),
+    Broken(String),
 }
 
 /// What one call of `progress` may still take.
-struct Budget {
-    left: usize,
-    taken: usize,
-    quit: bool,
+pub(crate) struct Budget {
+    pub left: usize,
+    pub taken: usize,
+    pub quit: bool,
 }
 
 impl Budget {
     #[inline(always)]
-    fn spend(&mut self, bytes: usize) {
+    pub fn spend(&mut self, bytes: usize) {
         // A packet without payload still costs something, or a flood of them would be free.
         self.left = self.left.saturating_sub(bytes.max(1));
         self.taken += 1;

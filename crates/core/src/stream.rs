@@ -11,6 +11,9 @@ use crate::wire::{Begin, FLAG_LAST, Head, Kind};
 use crate::{Peer, Port};
 use barewire_sys::wirebuf::WireMut;
 
+/// From this many bytes on, a wire that can takes them from where they are; fewer are copied faster than described.
+const DIRECT_BYTES_MIN: usize = 8 << 10;
+
 /// A long message on its way out.
 #[derive(Debug)]
 #[must_use = "a message that is never finished keeps its receiver waiting"]
@@ -43,6 +46,22 @@ impl Sending {
     /// Where it goes.
     pub fn to(&self) -> Peer {
         self.to
+    }
+
+    /// The next packet's header, what opens its payload, and how many of the `available` bytes follow.
+    #[inline]
+    fn next_packet(&self, room: usize, available: usize) -> (Head, Option<Begin>, usize) {
+        let left = usize::try_from(self.remaining()).unwrap_or(usize::MAX).min(available);
+        let (port, flags) = (self.port, 0);
+        if self.begun {
+            let n = left.min(room);
+            let w1 = u64::from(self.stream);
+            return (Head { kind: Kind::Piece, flags, port, len: n as u32, w1 }, None, n);
+        }
+        let begin = Begin { total: self.total, stream: self.stream };
+        let n = left.min(room.saturating_sub(Begin::BYTES));
+        let len = (n + Begin::BYTES) as u32;
+        (Head { kind: Kind::Begin, flags, port, len, w1: self.imm }, Some(begin), n)
     }
 }
 
@@ -78,9 +97,15 @@ impl Endpoint {
             if left == 0 && sending.begun {
                 return Ok(pushed);
             }
-            match self.push_packet(sending, left, |wire, n| {
-                wire.write(&bytes[pushed..pushed + n]);
-            }) {
+            let now = &bytes[pushed..pushed + left];
+            let result = if left >= DIRECT_BYTES_MIN && self.takes_slices(sending.to) {
+                self.push_slice(sending, now)
+            } else {
+                self.push_packet(sending, left, |wire, n| {
+                    wire.write(&now[..n]);
+                })
+            };
+            match result {
                 Ok(n) => pushed += n,
                 Err(SendError::Full) if pushed > 0 => return Ok(pushed),
                 Err(error) => return Err(error),
@@ -95,35 +120,31 @@ impl Endpoint {
         available: usize,
         fill: impl FnOnce(&mut WireMut<'_>, usize),
     ) -> Result<usize, SendError> {
-        let to = sending.to;
-        let room = self.packet_room(to)?;
-        let left = usize::try_from(sending.remaining()).unwrap_or(usize::MAX).min(available);
-        if sending.begun {
-            let n = left.min(room);
-            let head = Head {
-                kind: Kind::Piece,
-                flags: 0,
-                port: sending.port,
-                len: n as u32,
-                w1: u64::from(sending.stream),
-            };
-            self.send_packet(to, head, Class::Data, |wire| fill(wire, n))?;
-            sending.sent += n as u64;
-            return Ok(n);
-        }
-        let begin = Begin { total: sending.total, stream: sending.stream };
-        let n = left.min(room.saturating_sub(Begin::BYTES));
-        let head = Head {
-            kind: Kind::Begin,
-            flags: 0,
-            port: sending.port,
-            len: (n + Begin::BYTES) as u32,
-            w1: sending.imm,
-        };
-        self.send_packet(to, head, Class::Data, |wire| {
-            begin.words().into_iter().for_each(|word| wire.write_u64(word));
+        let room = self.packet_room(sending.to)?;
+        let (head, begin, n) = sending.next_packet(room, available);
+        self.send_packet(sending.to, head, Class::Data, |wire| {
+            begin.into_iter().flat_map(|begin| begin.words()).for_each(|word| wire.write_u64(word));
             fill(wire, n);
         })?;
+        sending.begun = true;
+        sending.sent += n as u64;
+        Ok(n)
+    }
+
+    /// Sends the message's next packet straight from `bytes`, on a wire that can.
+    fn push_slice(&mut self, sending: &mut Sending, bytes: &[u8]) -> Result<usize, SendError> {
+        let room = self.packet_room(sending.to)?;
+        let (head, begin, n) = sending.next_packet(room, bytes.len());
+        let mut words = [0; Begin::BYTES];
+        let prefix = match begin {
+            Some(begin) => {
+                let mut wire = WireMut::new(&mut words);
+                begin.words().into_iter().for_each(|word| wire.write_u64(word));
+                &words[..]
+            }
+            None => &[],
+        };
+        self.send_packet_from(sending.to, head, [prefix, &bytes[..n]])?;
         sending.begun = true;
         sending.sent += n as u64;
         Ok(n)

@@ -14,8 +14,8 @@ use crate::endpoint::Endpoint;
 use crate::error::WaitError;
 use crate::incoming::Deliver;
 use crate::peer::PeerState;
-use crate::provider::{Rx, Tx};
 use crate::progress::IDLE_BEFORE_HOUSEKEEPING;
+use crate::provider::{Rx, Tx};
 
 /// Looks before the first yield, when the processors are ours.
 const SPINS: u32 = 200;
@@ -153,6 +153,7 @@ impl Endpoint {
     /// Sleeps until something may have arrived, at most `longest`.
     fn sleep<D: Deliver>(&mut self, deliver: &mut D, longest: Option<Duration>) {
         if self.doze() {
+            let longest = longest.into_iter().chain(self.deadline()).min();
             let ready = self.poller.wait(longest);
             ready.into_iter().for_each(|source| self.attend(source));
         } else {
@@ -182,12 +183,14 @@ impl Endpoint {
         self.idle = IDLE_BEFORE_HOUSEKEEPING;
         self.bell.doze();
         self.dozing = true;
+        self.flush_before_sleep();
         let quiet = !self.found_room()
-            && self.connecting.is_empty()
+            && self.connecting.iter().all(|&to| self.is_dialling(to))
             && self.pending.is_empty()
             && self.lost.is_empty()
             && self.inbound.iter_mut().all(|slot| match slot.inbound.as_mut().map(|link| &mut link.rx) {
                 Some(Rx::Ring(ring)) => ring.is_quiet(),
+                Some(Rx::Tcp(tcp)) => tcp.is_quiet(),
                 None => true,
             });
         if !quiet {
@@ -244,6 +247,10 @@ impl Endpoint {
             Tx::Ring(ring) => {
                 let (used, lines) = ring.credit();
                 format!("{used} of {lines} lines on their way")
+            }
+            Tx::Tcp(tcp) => {
+                let (used, window) = tcp.credit();
+                format!("{used} of {window} bytes on their way, {} not written yet", tcp.gathered())
             }
         };
         let process = entry.card.as_ref().map_or(String::new(), |card| process_state(card.pid));

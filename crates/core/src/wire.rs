@@ -20,7 +20,7 @@ pub enum Kind {
     Begin = 2,
     /// A further packet of a long message. `w1` is the stream.
     Piece = 3,
-    /// `w1` is how many payload bytes the receiver has given back since the link opened.
+    /// `w1` is how many bytes of packets, headers and all, the receiver is done with since the link opened.
     Credit = 4,
     /// Bytes for a region. `w1` is the operation; the payload opens with [`Access`].
     Put = 5,

@@ -1,10 +1,46 @@
 //! One suite for every provider: what holds for messages and regions, whatever the wire.
+//!
+//! Each property is a function of the settings that select a provider; `for_every_provider!` makes a test of it for each.
 
 use std::thread;
 use std::time::Duration;
 
 use barewire_core::job::Job;
-use barewire_core::{Config, Deliver, Endpoint, Flow, Incoming, Peer, Port, SendError};
+use barewire_core::{Config, Deliver, Endpoint, Flow, Frame, Incoming, Peer, PeerState, Port, SendError};
+
+macro_rules! for_every_provider {
+    ($($property:ident)*) => {
+        mod shm {
+            $(#[test] fn $property() { super::$property(&super::shm_only()) })*
+        }
+        mod tcp {
+            $(#[test] fn $property() { super::$property(&super::tcp_only()) })*
+        }
+    };
+}
+
+for_every_provider! {
+    messages_of_a_pair_arrive_in_order_and_once
+    long_messages_of_every_length_arrive_whole
+    long_messages_side_by_side_do_not_mix
+    everybody_talks_to_everybody
+    a_held_frame_holds_its_credit_and_dropping_it_returns_it
+    request_and_reply_go_on_with_the_least_credit
+    a_peer_that_leaves_is_told_once_and_after_all_it_sent
+    a_sleeper_is_woken
+    a_budget_takes_about_so_much_and_the_rest_later
+    a_sender_asleep_for_want_of_room_is_woken_when_there_is_some
+    a_receiver_asleep_is_woken_by_a_message
+    a_held_frame_stops_its_sender_and_nobody_else
+}
+
+fn shm_only() -> Config {
+    Config { tcp: false, ..Config::default() }
+}
+
+fn tcp_only() -> Config {
+    Config { shm: false, ..Config::default() }
+}
 
 /// Runs `body` once for each of `size` endpoints, each on a thread of its own.
 fn run(size: u32, config: &Config, body: impl Fn(Endpoint) + Sync) {
@@ -17,7 +53,7 @@ fn run(size: u32, config: &Config, body: impl Fn(Endpoint) + Sync) {
     });
 }
 
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 
 fn send(ep: &mut Endpoint, d: &mut impl Deliver, to: Peer, imm: u64, bytes: &[u8]) {
     loop {
@@ -34,6 +70,14 @@ fn send(ep: &mut Endpoint, d: &mut impl Deliver, to: Peer, imm: u64, bytes: &[u8
 #[derive(Default)]
 struct Collect {
     got: Vec<(Peer, u64, Vec<u8>)>,
+}
+
+impl Collect {
+    /// From how many peers at least `each` messages have come.
+    fn whole(&self, each: usize) -> usize {
+        let count = |peer| self.got.iter().filter(|(from, ..)| *from == peer).count();
+        (0..64).map(Peer).filter(|&peer| count(peer) >= each).count()
+    }
 }
 
 impl Deliver for Collect {
@@ -54,9 +98,8 @@ fn pattern(len: usize, salt: u64) -> Vec<u8> {
     (0..len).map(|i| (i as u64 * 31 + salt * 7 + (i as u64 >> 8)) as u8).collect()
 }
 
-#[test]
-fn messages_of_a_pair_arrive_in_order_and_once() {
-    run(2, &Config::default(), |mut ep| {
+fn messages_of_a_pair_arrive_in_order_and_once(config: &Config) {
+    run(2, config, |mut ep| {
         let other = Peer(1 - ep.me().0);
         let mut d = Collect::default();
         for i in 0..20_000u64 {
@@ -73,9 +116,8 @@ fn messages_of_a_pair_arrive_in_order_and_once() {
     });
 }
 
-#[test]
-fn long_messages_of_every_length_arrive_whole() {
-    run(2, &Config::default(), |mut ep| {
+fn long_messages_of_every_length_arrive_whole(config: &Config) {
+    run(2, config, |mut ep| {
         let other = Peer(1 - ep.me().0);
         let mut d = Collect::default();
         let lengths = [0usize, 1, 47, 48, 49, 4096, 4097, 32 << 10, (32 << 10) + 1, 1_000_003];
@@ -105,9 +147,233 @@ fn long_messages_of_every_length_arrive_whole() {
     });
 }
 
-#[test]
-fn a_sender_asleep_for_want_of_room_is_woken_when_there_is_some() {
-    run(2, &Config { yield_for: Duration::ZERO, watchdog: Duration::ZERO, ..Config::default() }, |mut ep| {
+fn long_messages_side_by_side_do_not_mix(config: &Config) {
+    const LEN: usize = 300_000;
+    run(2, config, |mut ep| {
+        let other = Peer(1 - ep.me().0);
+        let mut d = Collect::default();
+        let data: Vec<_> = (0..5).map(|i| pattern(LEN, i)).collect();
+        let mut sendings: Vec<_> = (0..5).map(|i| ep.begin(other, Port(2), i, LEN as u64).unwrap()).collect();
+        while sendings.iter().any(|sending| !sending.is_done()) {
+            for (sending, data) in sendings.iter_mut().zip(&data) {
+                // A little of each at a time, so that they interleave.
+                let at = sending.sent() as usize;
+                match ep.push(sending, &data[at..(at + 10_000).min(LEN)]) {
+                    Ok(_) | Err(SendError::Full) => {}
+                    Err(e) => panic!("{e}"),
+                }
+            }
+            ep.progress(&mut d, usize::MAX);
+        }
+        ep.wait(&mut d, PATIENCE, |_, d| {
+            d.got.len() >= 5 && d.got.iter().take(5).all(|got| got.2.len() == LEN)
+        })
+        .unwrap();
+        for (_, i, bytes) in &d.got[..5] {
+            assert_eq!(*bytes, data[*i as usize]);
+        }
+        send(&mut ep, &mut d, other, 99, b"");
+        ep.wait(&mut d, PATIENCE, |_, d| d.got.len() == 6).unwrap();
+    });
+}
+
+fn everybody_talks_to_everybody(config: &Config) {
+    const SIZE: u32 = 7;
+    const EACH: usize = 300;
+    run(SIZE, config, |mut ep| {
+        let mut d = Collect::default();
+        let me = ep.me();
+        for i in 0..EACH as u64 {
+            for to in (0..SIZE).map(Peer) {
+                send(&mut ep, &mut d, to, i, &pattern(i as usize * 3, u64::from(me.0)));
+            }
+        }
+        ep.wait(&mut d, PATIENCE, |_, d| d.whole(EACH) >= SIZE as usize).unwrap();
+        for from in (0..SIZE).map(Peer) {
+            let theirs = d.got.iter().filter(|(f, ..)| *f == from).take(EACH);
+            assert!(theirs.clone().map(|(_, imm, _)| *imm).eq(0..EACH as u64), "in order, from {from}");
+            theirs.for_each(|(_, i, bytes)| assert_eq!(*bytes, pattern(*i as usize * 3, u64::from(from.0))));
+            assert!(ep.wire_choice(from).is_some());
+        }
+        for to in (0..SIZE).map(Peer) {
+            send(&mut ep, &mut d, to, 1 << 40, b"");
+        }
+        ep.wait(&mut d, PATIENCE, |_, d| d.got.len() == (EACH + 1) * SIZE as usize).unwrap();
+    });
+}
+
+/// Keeps everything, unread.
+#[derive(Default)]
+struct Keep {
+    frames: Vec<Frame>,
+    lost: Vec<Peer>,
+}
+
+impl Deliver for Keep {
+    fn deliver(&mut self, _: &mut Endpoint, p: Incoming<'_>) -> Flow {
+        self.frames.push(p.hold());
+        Flow::Continue
+    }
+
+    fn peer_lost(&mut self, _: &mut Endpoint, peer: Peer) {
+        self.lost.push(peer);
+    }
+}
+
+fn a_held_frame_holds_its_credit_and_dropping_it_returns_it(config: &Config) {
+    let config = Config { credit_bytes: 100_000, ..config.clone() };
+    const MESSAGES: u64 = 500;
+    run(2, &config, |mut ep| {
+        let other = Peer(1 - ep.me().0);
+        let mut d = Keep::default();
+        if ep.me() == Peer(0) {
+            let (mut sent, mut stalled) = (0, false);
+            while sent < MESSAGES {
+                match ep.send(other, Port(1), sent, &[7; 1000]) {
+                    Ok(()) => sent += 1,
+                    Err(SendError::Full) => {
+                        stalled = true;
+                        ep.progress(&mut d, usize::MAX);
+                    }
+                    Err(e) => panic!("{e}"),
+                }
+            }
+            assert!(stalled, "a receiver that keeps everything stops its sender");
+            ep.wait(&mut d, PATIENCE, |_, d| d.frames.len() == 1).unwrap();
+        } else {
+            let mut taken = 0;
+            while taken < MESSAGES {
+                // Falls quiet only when the sender has stopped, because everything it may have on its way is held here.
+                let mut quiet = 0;
+                while quiet < 100 && taken + (d.frames.len() as u64) < MESSAGES {
+                    quiet = if ep.progress(&mut d, usize::MAX) > 0 { 0 } else { quiet + 1 };
+                    thread::yield_now();
+                }
+                assert!(d.frames.len() <= 150, "{} frames of 1000 B for 100 kB of credit", d.frames.len());
+                for frame in d.frames.drain(..) {
+                    assert_eq!((frame.imm, frame.bytes()), (taken, &[7; 1000][..]));
+                    taken += 1;
+                }
+            }
+            send(&mut ep, &mut d, other, 0, b"");
+            let _ = ep.wait(&mut d, PATIENCE, |_, d| d.lost.contains(&other));
+        }
+    });
+}
+
+/// Answers requests, which come to port 1, and counts answers, which come to port 2.
+#[derive(Default)]
+struct Answer {
+    requests: u64,
+    answers: u64,
+}
+
+impl Deliver for Answer {
+    fn deliver(&mut self, ep: &mut Endpoint, mut p: Incoming<'_>) -> Flow {
+        if p.port == Port(1) {
+            let bytes = p.to_vec();
+            ep.reply(p.from, Port(2), p.imm, &bytes).unwrap();
+            self.requests += 1;
+        } else {
+            assert_eq!(p.to_vec(), pattern((p.imm % 900) as usize, p.imm));
+            self.answers += 1;
+        }
+        Flow::Continue
+    }
+}
+
+fn request_and_reply_go_on_with_the_least_credit(config: &Config) {
+    const REQUESTS: u64 = 1000;
+    let config = Config { credit_bytes: 1, ring_bytes: 4096, ..config.clone() };
+    run(2, &config, |mut ep| {
+        let other = Peer(1 - ep.me().0);
+        let mut d = Answer::default();
+        for i in 0..REQUESTS {
+            // At most a few answers are owed to us at a time: that is the requester's part of the bargain.
+            ep.wait(&mut d, PATIENCE, |_, d| i - d.answers < 4).unwrap();
+            send(&mut ep, &mut d, other, i, &pattern((i % 900) as usize, i));
+        }
+        ep.wait(&mut d, PATIENCE, |_, d| d.answers == REQUESTS && d.requests == REQUESTS).unwrap();
+        ep.flush();
+    });
+}
+
+fn a_peer_that_leaves_is_told_once_and_after_all_it_sent(config: &Config) {
+    run(3, config, |mut ep| {
+        let mut d = Keep::default();
+        if ep.me() == Peer(2) {
+            for i in 0..100 {
+                for to in [Peer(0), Peer(1)] {
+                    send(&mut ep, &mut d, to, i, &pattern(100, i));
+                }
+            }
+            return;
+        }
+        let other = Peer(1 - ep.me().0);
+        ep.wait(&mut d, PATIENCE, |_, d| !d.lost.is_empty()).unwrap();
+        let from = |d: &Keep, peer| d.frames.iter().filter(|frame| frame.from == peer).count();
+        assert_eq!((from(&d, Peer(2)), &d.lost[..]), (100, &[Peer(2)][..]));
+        assert_eq!(ep.peer_state(Peer(2)), PeerState::Left);
+        assert_eq!(ep.send(Peer(2), Port(1), 0, b"?"), Err(SendError::Lost(Peer(2))));
+        // The others are not concerned.
+        send(&mut ep, &mut d, other, 7, b"still here");
+        ep.wait(&mut d, PATIENCE, |_, d| from(d, other) >= 1).unwrap();
+        send(&mut ep, &mut d, other, 8, b"bye");
+        ep.wait(&mut d, PATIENCE, |_, d| from(d, other) == 2).unwrap();
+        assert_eq!(d.lost.iter().filter(|&&lost| lost == Peer(2)).count(), 1);
+    });
+}
+
+fn a_sleeper_is_woken(config: &Config) {
+    let config = Config { yield_for: Duration::ZERO, ..config.clone() };
+    run(2, &config, |mut ep| {
+        let other = Peer(1 - ep.me().0);
+        let mut d = Collect::default();
+        for i in 0..20u64 {
+            if i % 2 == u64::from(ep.me().0) {
+                // Time enough for the other to fall asleep.
+                thread::sleep(Duration::from_millis(3));
+                send(&mut ep, &mut d, other, i, &pattern(100_000_usize.min(1000 * i as usize), i));
+                ep.flush();
+            } else {
+                let n = d.got.len();
+                ep.wait(&mut d, PATIENCE, |_, d| d.got.len() > n).unwrap();
+            }
+        }
+        send(&mut ep, &mut d, other, 99, b"");
+        ep.wait(&mut d, PATIENCE, |_, d| d.got.iter().any(|got| got.1 == 99)).unwrap();
+        assert_eq!(d.got.len(), 11);
+    });
+}
+
+fn a_budget_takes_about_so_much_and_the_rest_later(config: &Config) {
+    run(2, config, |mut ep| {
+        let other = Peer(1 - ep.me().0);
+        let mut d = Collect::default();
+        for i in 0..50 {
+            ep.wait(&mut d, PATIENCE, |ep, _| ep.send(other, Port(1), i, &[1; 100]).is_ok()).unwrap();
+        }
+        ep.flush();
+        let before = d.got.len();
+        while d.got.len() < 50 {
+            let n = d.got.len();
+            ep.progress(&mut d, 250);
+            assert!(d.got.len() - n <= 3, "250 bytes of budget took {} packets of 100", d.got.len() - n);
+        }
+        assert!(before <= 50);
+        send(&mut ep, &mut d, other, 99, b"");
+        ep.wait(&mut d, PATIENCE, |_, d| d.got.len() == 51).unwrap();
+    });
+}
+
+fn a_sender_asleep_for_want_of_room_is_woken_when_there_is_some(config: &Config) {
+    let config = Config {
+        yield_for: Duration::ZERO,
+        watchdog: Duration::ZERO,
+        credit_bytes: 30_000,
+        ..config.clone()
+    };
+    run(2, &config, |mut ep| {
         let other = Peer(1 - ep.me().0);
         let mut d = Collect::default();
         const MESSAGES: u64 = 3000;
@@ -136,9 +402,8 @@ fn a_sender_asleep_for_want_of_room_is_woken_when_there_is_some() {
     });
 }
 
-#[test]
-fn a_receiver_asleep_is_woken_by_a_message() {
-    run(2, &Config { yield_for: Duration::ZERO, ..Config::default() }, |mut ep| {
+fn a_receiver_asleep_is_woken_by_a_message(config: &Config) {
+    run(2, &Config { yield_for: Duration::ZERO, ..config.clone() }, |mut ep| {
         let other = Peer(1 - ep.me().0);
         let mut d = Collect::default();
         for round in 0..300 {
@@ -156,9 +421,8 @@ fn a_receiver_asleep_is_woken_by_a_message() {
     });
 }
 
-#[test]
-fn a_held_frame_stops_its_sender_and_nobody_else() {
-    run(3, &Config::default(), |mut ep| {
+fn a_held_frame_stops_its_sender_and_nobody_else(config: &Config) {
+    run(3, &Config { credit_bytes: 50_000, ..config.clone() }, |mut ep| {
         let mut d = Collect::default();
         match ep.me() {
             Peer(0) => {

@@ -88,13 +88,21 @@ impl Pair {
     }
 }
 
-/// Runs owner and user on two threads, for memory of ours and for private memory.
+/// Runs owner and user on two threads, for memory of ours and for private memory, over shared memory and over TCP.
 fn pairs(owner: impl Fn(Pair, Memory) + Sync, user: impl Fn(Pair) + Sync) {
+    pairs_over(&[shm_only(), Config { shm: false, ..Config::default() }], owner, user);
+}
+
+fn shm_only() -> Config {
+    Config { tcp: false, ..Config::default() }
+}
+
+fn pairs_over(wires: &[Config], owner: impl Fn(Pair, Memory) + Sync, user: impl Fn(Pair) + Sync) {
     let memories: [fn() -> Memory; 2] = [|| Memory::private(1 << 20), || Memory::shared(1 << 20).unwrap()];
-    for memory in memories {
+    for (memory, config) in memories.iter().flat_map(|memory| wires.iter().map(move |wire| (memory, wire))) {
         let mut jobs = Job::threads(2).unwrap().into_iter();
         let (a, b) = (jobs.next().unwrap(), jobs.next().unwrap());
-        let open = |job| Pair { ep: Endpoint::open(job, Config::default()).unwrap(), mail: Mail::default() };
+        let open = |job| Pair { ep: Endpoint::open(job, config.clone()).unwrap(), mail: Mail::default() };
         thread::scope(|scope| {
             scope.spawn(|| owner(open(a), memory()));
             scope.spawn(|| user(open(b)));
@@ -251,7 +259,8 @@ fn a_notice_comes_after_its_bytes() {
 
 #[test]
 fn shared_memory_moves_with_one_copy_once_it_is_mapped() {
-    pairs(
+    pairs_over(
+        &[shm_only()],
         |mut pair, memory| {
             export(&mut pair, &memory, Rights::ALL, Who::Anyone);
             pair.tell(Port(3 + u16::from(memory.segment().is_some())), b"");

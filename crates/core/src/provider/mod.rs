@@ -3,6 +3,7 @@
 pub(crate) mod local;
 pub(crate) mod pool;
 pub(crate) mod shm;
+pub(crate) mod tcp;
 
 use barewire_sys::ring::Full;
 use barewire_sys::wirebuf::WireMut;
@@ -26,6 +27,8 @@ pub(crate) enum Tx {
     Closed,
     /// Shared memory, to a neighbour or to ourselves.
     Ring(Box<shm::RingTx>),
+    /// A connection to a process anywhere.
+    Tcp(Box<tcp::TcpTx>),
 }
 
 impl Tx {
@@ -40,6 +43,7 @@ impl Tx {
         match self {
             Tx::Closed => Err(Full),
             Tx::Ring(ring) => ring.send(pool, head, class, fill),
+            Tx::Tcp(tcp) => tcp.send(head, class, fill),
         }
     }
 
@@ -48,6 +52,7 @@ impl Tx {
         match self {
             Tx::Closed => 0,
             Tx::Ring(ring) => ring.payload_now(pool),
+            Tx::Tcp(tcp) => tcp.payload_now(),
         }
     }
 
@@ -56,6 +61,25 @@ impl Tx {
         match self {
             Tx::Closed => shm::PACKET_BYTES_MAX,
             Tx::Ring(ring) => ring.payload_max(),
+            Tx::Tcp(_) => tcp::PACKET_BYTES_MAX,
+        }
+    }
+
+    /// The receiver says how many bytes it is done with since the link opened; false if that cannot be.
+    pub fn returned(&mut self, count: u64) -> bool {
+        match self {
+            Tx::Closed => true,
+            Tx::Ring(_) => false,
+            Tx::Tcp(tcp) => tcp.returned(count).is_ok(),
+        }
+    }
+
+    /// True once when something gathers here that has to be flushed by and by.
+    #[inline(always)]
+    pub fn wants_listing(&mut self) -> bool {
+        match self {
+            Tx::Closed | Tx::Ring(_) => false,
+            Tx::Tcp(tcp) => tcp.gathered() > 0 && !std::mem::replace(&mut tcp.listed, true),
         }
     }
 }
@@ -65,4 +89,6 @@ impl Tx {
 pub(crate) enum Rx {
     /// Shared memory, from a neighbour or from ourselves.
     Ring(shm::RingRx),
+    /// A connection from a process anywhere.
+    Tcp(tcp::TcpRx),
 }

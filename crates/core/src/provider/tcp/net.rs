@@ -1,0 +1,151 @@
+//! Sockets and addresses: the system calls behind listening, connecting, reading and writing.
+
+use std::io::IoSlice;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+
+use barewire_sys::rustix::io::Errno;
+use barewire_sys::rustix::net::{
+    self, AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, ipproto, sockopt,
+};
+
+/// Connections the kernel keeps for us until we accept them.
+const BACKLOG: i32 = 4096;
+/// More addresses than a host with many networks has; a card has only so much room.
+const ADDRESSES_MAX: usize = 16;
+
+/// Listens on `wanted`, or on every address of the host with a port of the system's choice.
+pub(crate) fn listen(wanted: &[SocketAddr]) -> Result<Vec<OwnedFd>, Errno> {
+    if !wanted.is_empty() {
+        return wanted.iter().map(listen_on).collect();
+    }
+    // Two sockets with one port: an IPv6 socket that serves IPv4 too makes every packet take the longer way.
+    let first = listen_on(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
+    let port = first.as_ref().ok().and_then(bound_to).map_or(0, |bound| bound.port());
+    let second = listen_on(&SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)));
+    match (first, second) {
+        (Err(error), Err(_)) => Err(error),
+        (first, second) => Ok(first.into_iter().chain(second).collect()),
+    }
+}
+
+fn bound_to(socket: &OwnedFd) -> Option<SocketAddr> {
+    net::getsockname(socket).ok().and_then(|any| SocketAddr::try_from(any).ok())
+}
+
+fn listen_on(address: &SocketAddr) -> Result<OwnedFd, Errno> {
+    let socket = new_socket(address)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    if address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    net::bind(&socket, address)?;
+    net::listen(&socket, BACKLOG)?;
+    Ok(socket)
+}
+
+/// The addresses under which others may reach these listeners, the likeliest first, loopback last.
+pub(crate) fn reachable(listeners: &[OwnedFd]) -> Vec<SocketAddr> {
+    let mut reachable = Vec::new();
+    for listener in listeners {
+        let Some(bound) = bound_to(listener) else { continue };
+        if bound.ip().is_unspecified() {
+            let ours =
+                if_addrs::get_if_addrs().unwrap_or_default().into_iter().map(|interface| interface.ip());
+            let fits = |ip: &IpAddr| bound.is_ipv4() == ip.is_ipv4() && !is_link_local(ip);
+            reachable.extend(ours.filter(fits).map(|ip| SocketAddr::new(ip, bound.port())));
+        } else {
+            reachable.push(bound);
+        }
+    }
+    reachable.sort_by_key(|address| (address.ip().is_loopback(), address.is_ipv6()));
+    reachable.dedup();
+    // Loopback ones come last and must not be cut off: on one host they are the best.
+    let (near, mut far): (Vec<_>, Vec<_>) = reachable.into_iter().partition(|a| a.ip().is_loopback());
+    far.truncate(ADDRESSES_MAX - near.len().min(2));
+    far.extend(near.into_iter().take(2));
+    far
+}
+
+/// Of a peer's addresses, those worth trying, the best first.
+pub(crate) fn candidates(addresses: &[SocketAddr], same_host: bool) -> Vec<SocketAddr> {
+    let (near, far): (Vec<_>, Vec<_>) = addresses.iter().partition(|address| address.ip().is_loopback());
+    if same_host { near.into_iter().chain(far).collect() } else { far }
+}
+
+/// An address of one cable only, which says nothing without the cable's name.
+fn is_link_local(ip: &IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    }
+}
+
+/// Begins to connect.
+pub(crate) fn dial(address: &SocketAddr) -> Result<OwnedFd, Errno> {
+    let socket = new_socket(address)?;
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    match net::connect(&socket, address) {
+        Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => Ok(socket),
+        Err(error) => Err(error),
+    }
+}
+
+/// The next connection, if there is one.
+pub(crate) fn accept(listener: &OwnedFd) -> Option<OwnedFd> {
+    let socket = net::accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC).ok()?;
+    sockopt::set_tcp_nodelay(&socket, true).ok()?;
+    Some(socket)
+}
+
+/// The address at the other end, for messages to people.
+pub(crate) fn peer_name(socket: &OwnedFd) -> String {
+    let address = net::getpeername(socket).ok().flatten().and_then(|any| SocketAddr::try_from(any).ok());
+    address.map_or_else(|| "an unknown address".to_owned(), |address| address.to_string())
+}
+
+fn new_socket(address: &SocketAddr) -> Result<OwnedFd, Errno> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))
+}
+
+/// What there is to read now; `None` if nothing is, `Some(0)` if nothing will be.
+#[inline]
+pub(crate) fn read(socket: &OwnedFd, into: &mut [u8]) -> Result<Option<usize>, Errno> {
+    loop {
+        match net::recv(socket, &mut *into, RecvFlags::DONTWAIT) {
+            Ok((_, n)) => return Ok(Some(n)),
+            Err(Errno::AGAIN) => return Ok(None),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Writes what the socket takes of several slices now; `None` if it takes nothing.
+pub(crate) fn write_all_of(socket: &OwnedFd, parts: [&[u8]; 4]) -> Result<Option<usize>, Errno> {
+    let parts = parts.map(IoSlice::new);
+    loop {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        match net::sendmsg(socket, &parts, &mut SendAncillaryBuffer::default(), flags) {
+            Ok(n) => return Ok(Some(n)),
+            Err(Errno::AGAIN) => return Ok(None),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Writes what the socket takes now; `None` if it takes nothing.
+#[inline]
+pub(crate) fn write(socket: &OwnedFd, bytes: &[u8]) -> Result<Option<usize>, Errno> {
+    loop {
+        match net::send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            Ok(n) => return Ok(Some(n)),
+            Err(Errno::AGAIN) => return Ok(None),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
