@@ -14,8 +14,8 @@ use crate::endpoint::Endpoint;
 use crate::error::WaitError;
 use crate::incoming::Deliver;
 use crate::peer::PeerState;
-use crate::provider::{Rx, Tx};
 use crate::progress::IDLE_BEFORE_HOUSEKEEPING;
+use crate::provider::{Rx, Tx};
 
 /// Looks before the first yield, when the processors are ours.
 const SPINS: u32 = 200;
@@ -194,13 +194,6 @@ impl Endpoint {
             self.undoze();
         }
         quiet
-    }
-
-    /// Progress after [`Endpoint::doze`]: whatever ended the wait on the descriptor is looked at, so that it does not end the next.
-    #[cold]
-    pub(crate) fn rise<D: Deliver>(&mut self, deliver: &mut D) {
-        self.undoze();
-        self.housekeep(deliver);
     }
 
     /// Says that we are awake again.
