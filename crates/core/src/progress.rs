@@ -46,9 +46,6 @@ impl Endpoint {
     /// taken (the last packet may overshoot), or a handler says [`Flow::Quit`]. Never waits. Says how many packets it took.
     #[inline]
     pub fn progress<D: Deliver>(&mut self, deliver: &mut D, budget: usize) -> usize {
-        if self.dozing {
-            self.rise(deliver);
-        }
         let mut budget = Budget { left: budget, taken: 0, quit: false };
         if self.sockets.is_used() {
             self.find_ready();

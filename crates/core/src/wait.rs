@@ -199,13 +199,6 @@ impl Endpoint {
         quiet
     }
 
-    /// Progress after [`Endpoint::doze`]: whatever ended the wait on the descriptor is looked at, so that it does not end the next.
-    #[cold]
-    pub(crate) fn rise<D: Deliver>(&mut self, deliver: &mut D) {
-        self.undoze();
-        self.housekeep(deliver);
-    }
-
     /// Says that we are awake again.
     pub(crate) fn undoze(&mut self) {
         if self.dozing {

@@ -46,7 +46,6 @@
 //! nodes.collect::<Vec<_>>().into_iter().for_each(|node| node.join().unwrap());
 //! ```
 
-mod backoff;
 mod bulk;
 mod context;
 mod names;

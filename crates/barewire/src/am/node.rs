@@ -1,11 +1,10 @@
 //! The node: one endpoint of the core, the bundles and endpoints on it, and their tables.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use barewire_core::{Endpoint, Stats};
 use barewire_sys::memory::Memory;
 
-use super::backoff::Backoff;
 use super::context::{Ctx, medium_max};
 use super::names::{Bundle, Ep, EventMask, Name, TableError, Tag, WaitError};
 use super::side::{Side, Slot};
@@ -345,7 +344,7 @@ impl<S> Node<S> {
             Ok(EventMask::NotEmpty) => {}
         }
         self.tables.watched = bundle.0;
-        let waited = self.wait_until(NOBODY, timeout, |tables| tables.has_messages(bundle.0));
+        let waited = self.wait_until(NOBODY, timeout, |_, tables| tables.has_messages(bundle.0));
         self.tables.watched = NOBODY;
         waited
     }
@@ -357,7 +356,7 @@ impl<S> Node<S> {
         timeout: Option<Duration>,
         mut done: impl FnMut(&mut S) -> bool,
     ) -> Result<(), WaitError> {
-        self.wait_until(bundle.0, timeout, |tables| done(&mut tables.state))
+        self.wait_until(bundle.0, timeout, |_, tables| done(&mut tables.state))
     }
 
     /// Takes what has arrived without running any of it, up to the first message for `bundle`.
@@ -367,38 +366,24 @@ impl<S> Node<S> {
         self.tables.watched = NOBODY;
     }
 
-    /// Runs the handlers of one bundle until `done`. Sleeps only while nothing of ours waits to go out, because room on
-    /// the wire comes without a wake-up.
+    /// Runs the handlers of one bundle, and sends what waits to go out, until `done`.
     pub(super) fn wait_until(
         &mut self,
         bundle: u16,
         timeout: Option<Duration>,
-        mut done: impl FnMut(&mut Tables<S>) -> bool,
+        mut done: impl FnMut(&mut Endpoint, &mut Tables<S>) -> bool,
     ) -> Result<(), WaitError> {
-        let deadline = timeout.map(|timeout| Instant::now() + timeout);
-        let mut backoff = Backoff::default();
-        loop {
-            self.poll(Bundle(bundle));
-            if done(&mut self.tables) {
-                return Ok(());
+        self.tables.polled = bundle;
+        let waited = self.core.wait(&mut self.tables, timeout, |core, tables| {
+            if tables.is_behind() {
+                tables.work_off(core);
             }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            if left == Some(Duration::ZERO) {
-                return Err(WaitError::TimedOut);
-            }
-            if self.tables.is_behind() {
-                backoff.pause();
-                continue;
-            }
-            let woken =
-                self.core.wait(&mut self.tables, left, |_, tables| done(tables) || tables.is_behind());
-            match woken {
-                Ok(()) if done(&mut self.tables) => return Ok(()),
-                Ok(()) => {}
-                Err(barewire_core::WaitError::TimedOut) => return Err(WaitError::TimedOut),
-                Err(_) => return Err(WaitError::Forked),
-            }
-        }
+            done(core, tables)
+        });
+        waited.map_err(|error| match error {
+            barewire_core::WaitError::TimedOut => WaitError::TimedOut,
+            _ => WaitError::Forked,
+        })
     }
 
     fn bundle(&mut self, bundle: Bundle) -> Result<&mut EventMask, TableError> {

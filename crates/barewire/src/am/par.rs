@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use barewire_sys::rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use barewire_sys::rustix::io;
 
-use super::backoff::Backoff;
 use super::names::{Bundle, Ep, EventMask, RequestError, WaitError};
 use super::node::Node;
 use super::tables::NOBODY;
@@ -230,3 +229,25 @@ impl<S> Par<S> {
 }
 
 const POISONED: &str = "a handler panicked on another thread, so the node cannot go on";
+
+/// Waiting for what no descriptor tells: spin, then yield, then nap.
+#[derive(Debug, Default)]
+struct Backoff {
+    pauses: u32,
+}
+
+impl Backoff {
+    /// Waits a little, and longer each time.
+    fn pause(&mut self) {
+        self.pauses = self.pauses.saturating_add(1);
+        match self.pauses {
+            ..SPINS => std::hint::spin_loop(),
+            SPINS..YIELDS => std::thread::yield_now(),
+            _ => std::thread::sleep(NAP),
+        }
+    }
+}
+
+const SPINS: u32 = 128;
+const YIELDS: u32 = 2000;
+const NAP: Duration = Duration::from_micros(50);

@@ -2,15 +2,14 @@
 
 use std::ops::Range;
 
-use barewire_core::SendError;
+use barewire_core::{Endpoint, SendError, Sending};
 use barewire_sys::memory::Memory;
 
-use super::backoff::Backoff;
 use super::bulk::{Bulk, Head, Out, Place};
 use super::context::medium_max;
-use super::names::{Bundle, Code, Ep, RequestError};
+use super::names::{Code, Ep, RequestError};
 use super::node::Node;
-use super::side::{Parcel, Side, Stop};
+use super::side::{Parcel, Side, Stop, Ticket};
 use super::tables::Tables;
 use super::wire::{self, Kind};
 
@@ -46,7 +45,7 @@ impl<S> Node<S> {
         };
         match entry.side.try_short(&mut self.core, to, handler, args) {
             Ok(()) => Ok(()),
-            Err(stop) => self.go_on(stop, ep, &Wish::short(to, handler, args)),
+            Err(_) => self.send(ep, &Wish::short(to, handler, args)),
         }
     }
 
@@ -73,7 +72,7 @@ impl<S> Node<S> {
     ) -> Result<(), RequestError> {
         let data = Bulk::Bytes(data);
         let wish = Wish { kind: Kind::RequestMedium, to, handler, args, offset: None, data };
-        self.try_wish(ep, &wish).or_else(|stop| self.go_on(stop, ep, &wish))
+        self.send(ep, &wish)
     }
 
     /// Like [`Node::request_medium`], but refuses with [`RequestError::WouldBlock`] instead of waiting, and polls nothing.
@@ -87,7 +86,10 @@ impl<S> Node<S> {
     ) -> Result<(), RequestError> {
         let data = Bulk::Bytes(data);
         let wish = Wish { kind: Kind::RequestMedium, to, handler, args, offset: None, data };
-        self.try_wish(ep, &wish).or_else(|stop| self.give_up(stop, ep, &wish))
+        match self.tables.try_wish(&mut self.core, ep, &wish) {
+            Ok(_) => Ok(()),
+            Err(stop) => self.give_up(stop, ep, &wish),
+        }
     }
 
     /// Sends a bulk request: puts `data`, of any length, into the target's segment at `offset`, and then runs `handler` there.
@@ -123,7 +125,7 @@ impl<S> Node<S> {
     ) -> Result<(), RequestError> {
         let (data, offset) = (data.into(), Some(offset));
         let wish = Wish { kind: Kind::RequestXfer, to, handler, args, offset, data };
-        self.try_wish(ep, &wish).or_else(|stop| self.go_on(stop, ep, &wish))
+        self.send(ep, &wish)
     }
 
     /// Starts a bulk request and returns at once; the data goes out while the node is polled. Refuses with
@@ -143,51 +145,49 @@ impl<S> Node<S> {
         self.start(ep, &wish).or_else(|stop| self.give_up(stop, ep, &wish))
     }
 
-    /// Sends a request of any kind now, or says what stops it.
-    fn try_wish(&mut self, ep: Ep, wish: &Wish<'_>) -> Result<(), Stop> {
-        let (side, _) = self.sending_side(ep)?;
-        let ticket = side.ticket(wish.to, wish.handler, wish.args.len())?;
-        let head = Head::new(ticket.tag, wish.offset, wish.args);
-        let len = head.bytes().len() + wish.data.len();
-        match wish.kind {
-            Kind::RequestXfer if wish.data.is_bad() => return Err(Stop::Refused(RequestError::SourceRange)),
-            Kind::RequestXfer if len > self.core.message_max(ticket.to) => return self.stream(ep, wish),
-            Kind::RequestMedium if ticket.to.0 < self.core.size() => {
-                let (len, max) = (wish.data.len(), medium_max(&self.core, ticket.to));
-                if len > max {
-                    return Err(Stop::Refused(RequestError::TooLong { len, max }));
-                }
-            }
-            _ => {}
+    /// Sends a request of any kind, polling the endpoint's bundle while it has to wait.
+    #[cold]
+    #[inline(never)]
+    fn send(&mut self, ep: Ep, wish: &Wish<'_>) -> Result<(), RequestError> {
+        let bundle = self.sending_side(ep)?.bundle;
+        let mut sent = self.tables.try_wish(&mut self.core, ep, wish);
+        if is_stopped_for_now(&sent) {
+            self.wait_until(bundle, None, |core, tables| {
+                sent = tables.try_wish(core, ep, wish);
+                !is_stopped_for_now(&sent)
+            })
+            .map_err(|_| RequestError::Forked)?;
         }
-        let port = wire::port(wish.kind, ticket.want, wish.args.len());
-        self.core.send_with(ticket.to, port, ticket.imm.0, len, |wire| {
-            head.gather(&wish.data, wire, 0, len);
-        })?;
-        self.sending_side(ep)?.0.spend(ticket);
-        Ok(())
+        match sent {
+            Ok(Sent::Whole) => Ok(()),
+            Ok(Sent::Begun(ticket, sending)) => {
+                let sent = self.stream(ep, wish, ticket, sending);
+                sent.or_else(|stop| self.give_up(stop, ep, wish))
+            }
+            Err(stop) => self.give_up(stop, ep, wish),
+        }
     }
 
     /// Sends a long message piece by piece, polling in between.
-    fn stream(&mut self, ep: Ep, wish: &Wish<'_>) -> Result<(), Stop> {
-        let ticket = self.sending_side(ep)?.0.ticket(wish.to, wish.handler, wish.args.len())?;
+    fn stream(&mut self, ep: Ep, wish: &Wish<'_>, ticket: Ticket, mut sending: Sending) -> Result<(), Stop> {
         let head = Head::new(ticket.tag, wish.offset, wish.args);
-        let len = (head.bytes().len() + wish.data.len()) as u64;
-        let port = wire::port(wish.kind, ticket.want, wish.args.len());
-        let mut sending = self.core.begin(ticket.to, port, ticket.imm.0, len)?;
-        self.sending_side(ep)?.0.set_busy(wish.to, true);
-        let mut backoff = Backoff::default();
-        let mut sent = Ok(());
-        while sent.is_ok() && !sending.is_done() {
-            match head.push(&mut self.core, &mut sending, &wish.data) {
-                Ok(_) => backoff = Backoff::default(),
-                Err(SendError::Full) => sent = self.wait_for_room(ep, &mut backoff).map_err(Stop::Refused),
-                Err(error) => sent = Err(error.into()),
+        let bundle = self.sending_side(ep)?.bundle;
+        let mut sent = Ok(0);
+        self.wait_until(bundle, None, |core, _| {
+            while !sending.is_done() && sent.is_ok() {
+                sent = head.push(core, &mut sending, &wish.data);
             }
-        }
-        self.sending_side(ep)?.0.set_busy(wish.to, false);
+            if sent == Err(SendError::Full) {
+                sent = Ok(0);
+                return false;
+            }
+            true
+        })
+        .map_err(|_| Stop::Refused(RequestError::Forked))?;
+        let side = self.sending_side(ep)?;
+        side.set_busy(wish.to, false);
         sent?;
-        self.sending_side(ep)?.0.spend(ticket);
+        side.spend(ticket);
         Ok(())
     }
 
@@ -196,33 +196,16 @@ impl<S> Node<S> {
         if wish.data.is_bad() {
             return Err(Stop::Refused(RequestError::SourceRange));
         }
-        let ticket = self.sending_side(ep)?.0.ticket(wish.to, wish.handler, wish.args.len())?;
+        let side = self.sending_side(ep)?;
+        let ticket = side.ticket(wish.to, wish.handler, wish.args.len())?;
+        side.set_busy(wish.to, true);
         let code = Code::Unreachable;
         let parcel = Parcel::come_back(code, wish.kind, ticket.to, ticket.imm, ticket.tag, wish.args);
         let parcel = Parcel { want: ticket.want, place: wish.place(), ..parcel };
         let head = Head::new(ticket.tag, wish.offset, wish.args);
-        self.sending_side(ep)?.0.set_busy(wish.to, true);
         self.tables.backlog.out.push_back(Out::new(parcel, Some((ep.0, wish.to)), head, &wish.data));
         self.tables.pump(&mut self.core);
         Ok(())
-    }
-
-    /// Tries until the request is sent or never will be.
-    #[cold]
-    #[inline(never)]
-    fn go_on(&mut self, mut stop: Stop, ep: Ep, wish: &Wish<'_>) -> Result<(), RequestError> {
-        let mut backoff = Backoff::default();
-        loop {
-            match stop {
-                Stop::NoCredit => self.wait_for_credit(ep, wish.to)?,
-                Stop::NoRoom => self.wait_for_room(ep, &mut backoff)?,
-                stop => return self.give_up(stop, ep, wish),
-            }
-            match self.try_wish(ep, wish) {
-                Ok(()) => return Ok(()),
-                Err(again) => stop = again,
-            }
-        }
     }
 
     /// What a request that is not sent comes to.
@@ -241,31 +224,55 @@ impl<S> Node<S> {
         }
     }
 
-    /// Polls the endpoint's bundle until the translation has credit.
-    fn wait_for_credit(&mut self, ep: Ep, to: u8) -> Result<(), RequestError> {
-        let bundle = self.sending_side(ep)?.1;
-        let has_credit = |tables: &mut Tables<S>| match tables.eps.get_mut(usize::from(ep.0)) {
-            Some(Some(entry)) => !matches!(entry.side.ticket(to, 1, 0), Err(Stop::NoCredit)),
-            _ => true,
-        };
-        self.wait_until(bundle.0, None, has_credit).map_err(|_| RequestError::Forked)
+    fn sending_side(&mut self, ep: Ep) -> Result<&mut Side, RequestError> {
+        self.tables.sending_side(ep)
     }
+}
 
-    /// Polls the endpoint's bundle once, and waits a little if nothing came.
-    fn wait_for_room(&mut self, ep: Ep, backoff: &mut Backoff) -> Result<(), RequestError> {
-        let bundle = self.sending_side(ep)?.1;
-        if self.poll(bundle) == 0 {
-            backoff.pause();
-        }
-        Ok(())
-    }
+/// What became of a request that was not stopped.
+#[derive(Debug)]
+enum Sent {
+    Whole,
+    /// The message is too long for a packet; its translation is busy until it is all sent.
+    Begun(Ticket, Sending),
+}
 
-    fn sending_side(&mut self, ep: Ep) -> Result<(&mut Side, Bundle), RequestError> {
-        match self.tables.eps.get_mut(usize::from(ep.0)) {
-            Some(Some(entry)) => {
-                let bundle = Bundle(entry.side.bundle);
-                Ok((&mut entry.side, bundle))
+fn is_stopped_for_now(sent: &Result<Sent, Stop>) -> bool {
+    matches!(sent, Err(Stop::NoCredit | Stop::NoRoom))
+}
+
+impl<S> Tables<S> {
+    /// Sends a request now, or begins to if it is a long one, or says what stops it.
+    fn try_wish(&mut self, core: &mut Endpoint, ep: Ep, wish: &Wish<'_>) -> Result<Sent, Stop> {
+        let side = self.sending_side(ep)?;
+        let ticket = side.ticket(wish.to, wish.handler, wish.args.len())?;
+        let head = Head::new(ticket.tag, wish.offset, wish.args);
+        let len = head.bytes().len() + wish.data.len();
+        let port = wire::port(wish.kind, ticket.want, wish.args.len());
+        match wish.kind {
+            Kind::RequestXfer if wish.data.is_bad() => return Err(Stop::Refused(RequestError::SourceRange)),
+            Kind::RequestXfer if len > core.message_max(ticket.to) => {
+                let sending = core.begin(ticket.to, port, ticket.imm.0, len as u64)?;
+                side.set_busy(wish.to, true);
+                return Ok(Sent::Begun(ticket, sending));
             }
+            // A peer that does not exist takes no bytes at all; the message is to come back, not to be refused.
+            Kind::RequestMedium if ticket.to.0 < core.size() => {
+                let (len, max) = (wish.data.len(), medium_max(core, ticket.to));
+                if len > max {
+                    return Err(Stop::Refused(RequestError::TooLong { len, max }));
+                }
+            }
+            _ => {}
+        }
+        core.send_with(ticket.to, port, ticket.imm.0, len, |wire| head.gather(&wish.data, wire, 0, len))?;
+        side.spend(ticket);
+        Ok(Sent::Whole)
+    }
+
+    fn sending_side(&mut self, ep: Ep) -> Result<&mut Side, RequestError> {
+        match self.eps.get_mut(usize::from(ep.0)) {
+            Some(Some(entry)) => Ok(&mut entry.side),
             _ => Err(RequestError::NoSuchEndpoint),
         }
     }

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use barewire_core::{Deliver, Endpoint, Flow, Incoming, Peer, Port, SendError, WaitError};
 
-use super::backoff::Backoff;
 use super::wire::ARGS_MAX;
 
 type Handler<S> = Box<dyn FnMut(&mut Call<'_, S>, &[u64]) + Send>;
@@ -130,19 +129,16 @@ impl<S> Simple<S> {
         handler: u8,
         args: &[u64],
     ) -> Result<(), CallError> {
-        let mut backoff = Backoff::default();
-        loop {
-            let took = self.poll();
-            match sent {
-                Err(CallError::Send(SendError::Full)) => {
-                    if took == 0 {
-                        backoff.pause();
-                    }
-                    sent = send(&mut self.core, to, handler, args);
-                }
-                sent => return sent,
-            }
+        self.poll();
+        let is_full = |sent: &Result<(), CallError>| *sent == Err(CallError::Send(SendError::Full));
+        if is_full(&sent) {
+            let waited = self.core.wait(&mut self.table, None, |core, _| {
+                sent = send(core, to, handler, args);
+                !is_full(&sent)
+            });
+            waited.map_err(|_| SendError::Forked)?;
         }
+        sent
     }
 
     /// Runs the handlers of what has arrived. Never waits. Says how many packets it took.
