@@ -9,3 +9,4 @@
 pub mod datatype;
 pub mod error;
 mod float;
+pub mod op;
