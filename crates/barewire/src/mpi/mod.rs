@@ -6,7 +6,10 @@
 //!
 //! Counts, displacements and sizes are 64 bits wide everywhere; the C entry points with `int` counts only convert.
 
+pub mod attr;
 pub mod datatype;
 pub mod error;
 mod float;
+pub mod group;
+pub mod info;
 pub mod op;
