@@ -107,7 +107,7 @@ classes! {
     File = 30, "MPI_ERR_FILE", "file handle is null or closed";
     InfoKey = 31, "MPI_ERR_INFO_KEY", "info key is empty or too long";
     InfoNokey = 32, "MPI_ERR_INFO_NOKEY", "info object has no such key";
-    InfoValue = 33, "MPI_ERR_INFO_VALUE", "info value is empty or too long";
+    InfoValue = 33, "MPI_ERR_INFO_VALUE", "info value is too long";
     Info = 34, "MPI_ERR_INFO", "info object is null or freed";
     Io = 35, "MPI_ERR_IO", "input or output failed";
     Keyval = 36, "MPI_ERR_KEYVAL", "attribute key is not valid here";

@@ -34,8 +34,8 @@ impl Info {
     /// Sets a hint; an older value of the same key goes.
     pub fn set(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (checked_key(key.as_ref())?, value.as_ref());
-        if value.is_empty() || value.len() > VALUE_MAX {
-            let what = format!("the value has {} bytes; 1 to {VALUE_MAX} are allowed", value.len());
+        if value.len() > VALUE_MAX {
+            let what = format!("the value has {} bytes; {VALUE_MAX} are allowed", value.len());
             return Err(Error::new(Class::InfoValue, what));
         }
         match self.pairs.iter_mut().find(|(known, _)| known == key) {
@@ -112,8 +112,8 @@ mod tests {
         let mut info = Info::new();
         assert_eq!(info.set("", "v").unwrap_err().class(), Class::InfoKey);
         assert_eq!(info.set("k".repeat(KEY_MAX + 1), "v").unwrap_err().class(), Class::InfoKey);
-        assert_eq!(info.set("k", "").unwrap_err().class(), Class::InfoValue);
         assert_eq!(info.set("k", "v".repeat(VALUE_MAX + 1)).unwrap_err().class(), Class::InfoValue);
+        info.set("empty", "").unwrap();
         info.set("k".repeat(KEY_MAX), "v".repeat(VALUE_MAX)).unwrap();
     }
 }

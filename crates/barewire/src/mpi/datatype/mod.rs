@@ -219,6 +219,47 @@ impl Datatype {
         }
     }
 
+    /// Bytes of the first `elements` basic elements of a message; none where they do not fit in 64 bits.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::{Basic, Datatype};
+    /// let mixed = Datatype::structure(&[1, 1], &[0, 8], &[Basic::Int.into(), Basic::Double.into()])?;
+    /// assert_eq!(mixed.bytes_of_elements(3), Some(16));
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
+    pub fn bytes_of_elements(&self, elements: i64) -> Option<i64> {
+        if self.elements() == 0 {
+            return Some(0);
+        }
+        let whole = (elements / self.elements()).checked_mul(self.size())?;
+        let rest = elements % self.elements();
+        if rest == 0 { Some(whole) } else { whole.checked_add(self.bytes_within(rest)?) }
+    }
+
+    /// Like [`Datatype::bytes_of_elements`], for less than one element.
+    fn bytes_within(&self, elements: i64) -> Option<i64> {
+        match &self.0.shape {
+            Shape::Basic(basic) => match basic.kind() {
+                Kind::Pair(pair) => Some(pair.value.size()),
+                _ => None,
+            },
+            Shape::Repeat { body, .. } | Shape::Blocks { body, .. } => body.bytes_of_elements(elements),
+            Shape::Fields(fields) => {
+                let mut bytes = 0;
+                let mut left = elements;
+                for field in fields {
+                    let here = field.block.count * field.body.elements();
+                    if left < here {
+                        return Some(bytes + field.body.bytes_of_elements(left)?);
+                    }
+                    left -= here;
+                    bytes += field.block.count * field.body.size();
+                }
+                Some(bytes)
+            }
+        }
+    }
+
     /// The compiled layout program of one element.
     #[inline]
     pub fn layout(&self) -> &Layout {

@@ -297,6 +297,7 @@ proptest! {
         }
         let expected = (ends[ends.len() - 1] == bytes).then(|| ends.len() as i64 - 1);
         prop_assert_eq!(real.elements_in(bytes), expected);
+        prop_assert_eq!(real.bytes_of_elements(ends.len() as i64 - 1), ends.last().copied());
     }
 
     #[test]
