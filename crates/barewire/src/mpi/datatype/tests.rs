@@ -373,6 +373,23 @@ fn external32_turns_extended_numbers_into_quad() {
 }
 
 #[test]
+fn external32_packs_a_record_without_its_gaps() {
+    let types: [Datatype; 3] = [Basic::Char.into(), Basic::DoubleInt.into(), Basic::Long.into()];
+    let record = Datatype::structure(&[1, 1, 1], &[0, 8, 24], &types).unwrap();
+    let mut memory = [0xaa; 32];
+    memory[0] = b'x';
+    memory[8..16].copy_from_slice(&(-1.5f64).to_ne_bytes());
+    memory[16..20].copy_from_slice(&258i32.to_ne_bytes());
+    memory[24..].copy_from_slice(&(-2i64).to_ne_bytes());
+    let mut out = [0; 17];
+    assert_eq!(record.pack_external(1, &memory[..], &mut out).unwrap(), 17);
+    assert_eq!(out, *b"x\xbf\xf8\0\0\0\0\0\0\0\0\x01\x02\xff\xff\xff\xfe");
+    let mut again = [0xaa; 32];
+    assert_eq!(record.unpack_external(1, &mut again[..], &out).unwrap(), 17);
+    assert_eq!(again, memory);
+}
+
+#[test]
 fn external32_refuses_a_long_that_does_not_fit() {
     let long = Datatype::from(Basic::Long);
     let mut out = [0; 4];
