@@ -7,11 +7,24 @@ use std::fmt::Write;
 
 /// Handle types, each a pointer to a structure nobody defines.
 const HANDLES: [&str; 11] = [
-    "MPI_Comm", "MPI_Datatype", "MPI_Errhandler", "MPI_File", "MPI_Group", "MPI_Info", "MPI_Message", "MPI_Op",
-    "MPI_Request", "MPI_Session", "MPI_Win",
+    "MPI_Comm",
+    "MPI_Datatype",
+    "MPI_Errhandler",
+    "MPI_File",
+    "MPI_Group",
+    "MPI_Info",
+    "MPI_Message",
+    "MPI_Op",
+    "MPI_Request",
+    "MPI_Session",
+    "MPI_Win",
 ];
 const TOOL_HANDLES: [&str; 6] = [
-    "MPI_T_enum", "MPI_T_cvar_handle", "MPI_T_pvar_handle", "MPI_T_pvar_session", "MPI_T_event_registration",
+    "MPI_T_enum",
+    "MPI_T_cvar_handle",
+    "MPI_T_pvar_handle",
+    "MPI_T_pvar_session",
+    "MPI_T_event_registration",
     "MPI_T_event_instance",
 ];
 
@@ -32,14 +45,26 @@ const CALLBACKS: &[(&str, &str, &str)] = &[
     ("int", "MPI_Win_delete_attr_function", "MPI_Win, int, void *, void *"),
     ("int", "MPI_Datarep_extent_function", "MPI_Datatype, MPI_Aint *, void *"),
     ("int", "MPI_Datarep_conversion_function", "void *, MPI_Datatype, int, void *, MPI_Offset, void *"),
-    ("int", "MPI_Datarep_conversion_function_c", "void *, MPI_Datatype, MPI_Count, void *, MPI_Offset, void *"),
+    (
+        "int",
+        "MPI_Datarep_conversion_function_c",
+        "void *, MPI_Datatype, MPI_Count, void *, MPI_Offset, void *",
+    ),
     ("void", "MPI_Comm_errhandler_function", "MPI_Comm *, int *, ..."),
     ("void", "MPI_File_errhandler_function", "MPI_File *, int *, ..."),
     ("void", "MPI_Win_errhandler_function", "MPI_Win *, int *, ..."),
     ("void", "MPI_Session_errhandler_function", "MPI_Session *, int *, ..."),
-    ("void", "MPI_T_event_cb_function", "MPI_T_event_instance, MPI_T_event_registration, MPI_T_cb_safety, void *"),
+    (
+        "void",
+        "MPI_T_event_cb_function",
+        "MPI_T_event_instance, MPI_T_event_registration, MPI_T_cb_safety, void *",
+    ),
     ("void", "MPI_T_event_free_cb_function", "MPI_T_event_registration, MPI_T_cb_safety, void *"),
-    ("void", "MPI_T_event_dropped_cb_function", "MPI_Count, MPI_T_event_registration, int, MPI_T_cb_safety, void *"),
+    (
+        "void",
+        "MPI_T_event_dropped_cb_function",
+        "MPI_Count, MPI_T_event_registration, int, MPI_T_cb_safety, void *",
+    ),
 ];
 
 pub fn header(functions: &[Function], constants: &[Constant]) -> String {
@@ -67,7 +92,8 @@ pub fn header(functions: &[Function], constants: &[Constant]) -> String {
         put(&mut out, format_args!("typedef MPI_{kind}_errhandler_function MPI_{kind}_errhandler_fn;\n"));
     }
     out.push('\n');
-    let in_enumeration = |name: &str| name.starts_with("MPI_T_CB_REQUIRE_") || name.starts_with("MPI_T_SOURCE_");
+    let in_enumeration =
+        |name: &str| name.starts_with("MPI_T_CB_REQUIRE_") || name.starts_with("MPI_T_SOURCE_");
     for constant in constants.iter().filter(|constant| !in_enumeration(&constant.name)) {
         put(&mut out, format_args!("#define {} {}\n", constant.name, value(constant)));
     }

@@ -137,6 +137,13 @@ impl<T: Copy> List<T> {
     }
 }
 
+impl<T> List<T> {
+    /// The address as a number, for arguments some addresses of which have a meaning of their own.
+    pub fn address(self) -> usize {
+        self.0 as usize
+    }
+}
+
 impl List<c_int> {
     /// The first `len` entries, widened.
     pub fn wide(self, len: i64) -> Result<Vec<i64>> {
@@ -160,6 +167,11 @@ impl<T: Copy> OutList<T> {
             unsafe { self.0.add(i).write_unaligned(*value) };
         }
         Ok(())
+    }
+
+    /// Stores results, unless the program gave the address that says it does not want them.
+    pub fn put_wanted(self, values: &[T], unwanted: usize) -> Result<()> {
+        if self.0 as usize == unwanted { Ok(()) } else { self.put(values) }
     }
 
     /// What the first `len` entries hold, for arrays that are read and written.

@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_handle_of_another_kind_or_made_up_is_refused() {
-        let (groups, infos) = (Table::new(1), Table::new(2));
+        let (groups, infos): (Table<&str>, Table<&str>) = (Table::new(1), Table::new(2));
         let group = groups.insert("group");
         infos.insert("info");
         assert_eq!(infos.get(group), None);
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_low_half_leads_back_to_the_handle() {
-        let table = Table::new(5);
+        let table: Table<&str> = Table::new(5);
         table.release(table.insert("gone"));
         let handle = table.insert("here");
         assert_eq!(table.widen(handle as u32 as usize), Some(handle));

@@ -13,6 +13,8 @@ use barewire::mpi::error::{Class, Codes, Error, Result};
 use barewire::mpi::group::{Group, Process};
 use barewire::mpi::info::Info;
 use barewire::mpi::op::Builtin;
+use barewire::mpi::topology::Topology;
+use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
@@ -46,7 +48,7 @@ pub struct World {
     /// Error classes and codes.
     pub codes: Mutex<Codes>,
     /// Fortran types by precision and range: the same request gets the same handle.
-    pub f90_types: Mutex<Vec<((i32, i32, i32), usize)>>,
+    pub f90_types: Mutex<HashMap<F90Key, usize>>,
     /// When the library was loaded, or first used.
     pub start: Instant,
     /// What `MPI_INFO_ENV` holds.
@@ -104,6 +106,8 @@ pub struct Comm {
     pub remote: Option<Group>,
     /// This process's rank.
     pub rank: usize,
+    /// Who is whose neighbour.
+    pub topology: Option<Topology>,
     /// The attributes the program hung on it.
     pub attributes: Attributes<AttributeCallbacks>,
     /// Hints.
@@ -138,6 +142,17 @@ pub struct Session {
     /// Hints given when it was made.
     pub info: Info,
     errhandler: Mutex<Arc<Errhandler>>,
+}
+
+/// What a Fortran type was asked for with: the call, and its arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct F90Key {
+    /// The number of the call's combiner.
+    pub combiner: i32,
+    /// Precision, or the range where there is only a range.
+    pub first: i32,
+    /// The range.
+    pub second: i32,
 }
 
 /// The functions and the extra state of an attribute key.
@@ -178,7 +193,7 @@ impl World {
             sessions: Table::new(7),
             keyvals: Mutex::new(Keyvals::new(FIRST_KEYVAL)),
             codes: Mutex::new(Codes::new()),
-            f90_types: Mutex::new(Vec::new()),
+            f90_types: Mutex::new(HashMap::new()),
             start: Instant::now(),
             environment: crate::shim::info::environment(),
             predefined: Predefined {
@@ -356,6 +371,7 @@ impl Comm {
             group,
             remote: None,
             rank,
+            topology: None,
             attributes: Attributes::default(),
             info: Mutex::new(Info::new()),
             name: Mutex::new(Vec::new()),

@@ -62,7 +62,8 @@ fn the_numbers_inside_are_those_of_the_table() {
         let name = constant.name.as_str();
         match constant.kind.as_str() {
             "MPI_Datatype" if name != "MPI_DATATYPE_NULL" => {
-                let basic = Basic::from_handle(number(&constant.value) as usize).unwrap_or_else(|| panic!("{name}"));
+                let basic =
+                    Basic::from_handle(number(&constant.value) as usize).unwrap_or_else(|| panic!("{name}"));
                 let other_names = ["MPI_LONG_LONG", "MPI_C_FLOAT_COMPLEX"];
                 assert!(basic.name() == name || other_names.contains(&name), "{name} is {}", basic.name());
                 seen.0 += 1;
@@ -71,9 +72,15 @@ fn the_numbers_inside_are_those_of_the_table() {
                 assert_eq!(Builtin::from_handle(number(&constant.value) as usize).unwrap().name(), name);
                 seen.1 += 1;
             }
-            "int" if name == "MPI_SUCCESS" || name.starts_with("MPI_ERR_") || name.starts_with("MPI_T_ERR_") => {
+            "int"
+                if name == "MPI_SUCCESS"
+                    || name.starts_with("MPI_ERR_")
+                    || name.starts_with("MPI_T_ERR_") =>
+            {
                 match name {
-                    "MPI_ERR_LASTCODE" => assert_eq!(number(&constant.value), barewire::mpi::error::LAST_CODE.into()),
+                    "MPI_ERR_LASTCODE" => {
+                        assert_eq!(number(&constant.value), barewire::mpi::error::LAST_CODE.into())
+                    }
                     _ => {
                         assert_eq!(Class::from_value(number(&constant.value) as i32).unwrap().name(), name);
                         seen.2 += 1;

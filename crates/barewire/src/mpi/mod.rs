@@ -13,3 +13,4 @@ mod float;
 pub mod group;
 pub mod info;
 pub mod op;
+pub mod topology;

@@ -3,7 +3,7 @@
 //! A new communicator's context number is the largest any of its makers proposes, so it is new to all of them.
 
 use super::shims;
-use crate::boundary::{MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, Out, OutList, OutText, Text};
+use crate::boundary::{MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, Out, OutText, Text};
 use crate::fault::Fault;
 use crate::shim::group;
 use crate::shim::info::give as give_info;
@@ -66,7 +66,7 @@ shims! {
         if color < 0 && color != UNDEFINED {
             return Err(Error::new(Class::Arg, format!("color is {color}")).into());
         }
-        newcomm.put(split(&*world().comm(comm)?, color, key)?)?
+        newcomm.put(give(split(&*world().comm(comm)?, color, key)?))?
     }
 
     fn PMPI_Comm_split_type(comm: MPI_Comm, split_type: c_int, key: c_int, info: MPI_Info, newcomm: Out<MPI_Comm>) on comm {
@@ -80,14 +80,14 @@ shims! {
         } else {
             UNDEFINED
         };
-        newcomm.put(split(&parent, color, key)?)?
+        newcomm.put(give(split(&parent, color, key)?))?
     }
 
     fn PMPI_Comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: Out<MPI_Comm>) on comm {
         let (parent, group) = (world().comm(comm)?, world().group(group)?);
         subset(&group, &parent)?;
         let context = agree(&parent)?;
-        newcomm.put(derive(&parent, context, group)?)?
+        newcomm.put(give(derive(&parent, context, group)?))?
     }
 
     fn PMPI_Comm_create_group(comm: MPI_Comm, group: MPI_Group, tag: c_int, newcomm: Out<MPI_Comm>) on comm {
@@ -96,7 +96,7 @@ shims! {
         if tag < 0 {
             return Err(Error::new(Class::Tag, format!("tag is {tag}")).into());
         }
-        newcomm.put(from_group(&parent, group)?)?
+        newcomm.put(give(from_group(&parent, group)?))?
     }
 
     fn PMPI_Comm_create_from_group(
@@ -110,12 +110,11 @@ shims! {
         let (group, hints) = (world().group(group)?, world().hints(info)?);
         let errhandler = world().errhandler(errhandler)?;
         let made = from_group(&*world().comm(MPI_Comm(0x101))?, group)?;
-        if made != MPI_Comm::NULL {
-            let comm = world().comm(made)?;
+        if let Some(comm) = &made {
             comm.set_errhandler(errhandler);
             *lock(&comm.info) = hints;
         }
-        newcomm.put(made)?
+        newcomm.put(give(made))?
     }
 
     fn PMPI_Comm_free(comm: Out<MPI_Comm>) {
@@ -142,17 +141,6 @@ shims! {
     fn PMPI_Comm_get_info(comm: MPI_Comm, info_used: Out<MPI_Info>) on comm {
         let hints = lock(&world().comm(comm)?.info).clone();
         info_used.put(give_info(hints))?
-    }
-
-    fn PMPI_Topo_test(comm: MPI_Comm, status: Out<c_int>) on comm {
-        world().comm(comm)?;
-        status.put(UNDEFINED)?
-    }
-
-    fn PMPI_Dims_create(nnodes: c_int, ndims: c_int, dims: OutList<c_int>) {
-        let mut sizes = dims.to_vec(ndims.into())?;
-        balance(nnodes, &mut sizes)?;
-        dims.put(&sizes)?
     }
 }
 
@@ -192,6 +180,7 @@ fn dup(comm: MPI_Comm, hints: Info, newcomm: Out<MPI_Comm>) -> Result<(), Fault>
     let mut copy = Comm::new(context, parent.group.clone(), parent.rank);
     copy.attributes = attributes;
     copy.remote = parent.remote.clone();
+    copy.topology = parent.topology.clone();
     copy.set_errhandler(parent.errhandler());
     *lock(&copy.info) = hints;
     Ok(newcomm.put(MPI_Comm(world().comms.insert(copy)))?)
@@ -227,7 +216,8 @@ fn gather(comm: &Comm, words: [c_int; 2]) -> Result<Said> {
     Ok(said)
 }
 
-fn split(parent: &Comm, color: c_int, key: c_int) -> Result<MPI_Comm> {
+/// The communicator of those who say the same color, ordered by key; none for an undefined color.
+pub fn split(parent: &Comm, color: c_int, key: c_int) -> Result<Option<Comm>> {
     let said = gather(parent, [color, key])?;
     let mut mine: Vec<(c_int, usize)> = said
         .words
@@ -258,20 +248,25 @@ fn subset(group: &Group, parent: &Comm) -> Result<()> {
 }
 
 /// Makes a communicator by the processes of a group alone.
-fn from_group(parent: &Comm, group: Group) -> Result<MPI_Comm> {
+fn from_group(parent: &Comm, group: Group) -> Result<Option<Comm>> {
     let own = Process(world().job()?.transport.rank());
-    let Some(rank) = group.rank_of(own) else { return Ok(MPI_Comm::NULL) };
+    let Some(rank) = group.rank_of(own) else { return Ok(None) };
     let context = agree(&Comm::new(parent.context, group.clone(), rank))?;
     derive(parent, context, group)
 }
 
-/// The handle of a new communicator that takes its error handler from its parent; null for a process outside.
-fn derive(parent: &Comm, context: u32, group: Group) -> Result<MPI_Comm> {
+/// A new communicator that takes its error handler from its parent; none for a process outside the group.
+fn derive(parent: &Comm, context: u32, group: Group) -> Result<Option<Comm>> {
     let own = Process(world().job()?.transport.rank());
-    let Some(rank) = group.rank_of(own) else { return Ok(MPI_Comm::NULL) };
+    let Some(rank) = group.rank_of(own) else { return Ok(None) };
     let comm = Comm::new(context, group, rank);
     comm.set_errhandler(parent.errhandler());
-    Ok(MPI_Comm(world().comms.insert(comm)))
+    Ok(Some(comm))
+}
+
+/// The handle of a new communicator; null where there is none.
+pub fn give(comm: Option<Comm>) -> MPI_Comm {
+    comm.map_or(MPI_Comm::NULL, |comm| MPI_Comm(world().comms.insert(comm)))
 }
 
 fn free(comm: Out<MPI_Comm>) -> Result<(), Fault> {
@@ -283,95 +278,4 @@ fn free(comm: Out<MPI_Comm>) -> Result<(), Fault> {
     object.attributes.clear(handle.0)?;
     world().comms.release(handle.0);
     Ok(comm.put(MPI_Comm::NULL)?)
-}
-
-/// Fills the zero entries of `sizes` so that their product is `nodes` and they are as equal as can be.
-fn balance(nodes: c_int, sizes: &mut [c_int]) -> Result<()> {
-    if let Some(size) = sizes.iter().find(|&&size| size < 0) {
-        return Err(Error::new(Class::Dims, format!("a dimension is {size}")));
-    }
-    let fixed = sizes
-        .iter()
-        .filter(|&&size| size > 0)
-        .try_fold(1i64, |product, &size| product.checked_mul(size.into()));
-    let free = sizes.iter().filter(|&&size| size == 0).count();
-    let rest = match fixed {
-        Some(fixed) if nodes > 0 && i64::from(nodes) % fixed == 0 => (i64::from(nodes) / fixed) as c_int,
-        _ => {
-            return Err(Error::new(
-                Class::Dims,
-                format!("{nodes} processes do not fit the dimensions {sizes:?}"),
-            ));
-        }
-    };
-    if free == 0 {
-        let full = rest == 1;
-        return if full {
-            Ok(())
-        } else {
-            Err(Error::new(Class::Dims, format!("{nodes} processes do not fit")))
-        };
-    }
-    let divisors: Vec<c_int> = divisors(rest);
-    let factors = factor(rest, free, rest, &divisors).unwrap_or_else(|| vec![rest]);
-    for (size, factor) in
-        sizes.iter_mut().filter(|size| **size == 0).zip(factors.into_iter().chain(std::iter::repeat(1)))
-    {
-        *size = factor;
-    }
-    Ok(())
-}
-
-fn divisors(n: c_int) -> Vec<c_int> {
-    let small: Vec<c_int> = (1..).take_while(|d| d <= &(n / d)).filter(|d| n % d == 0).collect();
-    let large = small.iter().rev().map(|d| n / d).filter(|d| d * d != n).collect::<Vec<_>>();
-    small.into_iter().chain(large).collect()
-}
-
-/// `n` as `count` factors, none above `limit`, largest first; the largest is as small as possible, then the next.
-fn factor(n: c_int, count: usize, limit: c_int, divisors: &[c_int]) -> Option<Vec<c_int>> {
-    if count == 1 {
-        return (n <= limit).then(|| vec![n]);
-    }
-    for &first in divisors.iter().filter(|&&d| d <= limit && n % d == 0) {
-        if f64::from(first).powi(count as i32) < f64::from(n) * (1.0 - 1e-9) {
-            continue;
-        }
-        if let Some(mut rest) = factor(n / first, count - 1, first, divisors) {
-            rest.insert(0, first);
-            return Some(rest);
-        }
-    }
-    None
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn balanced(nodes: c_int, mut sizes: Vec<c_int>) -> Result<Vec<c_int>> {
-        balance(nodes, &mut sizes)?;
-        Ok(sizes)
-    }
-
-    #[test]
-    fn dimensions_are_as_equal_as_can_be() {
-        assert_eq!(balanced(12, vec![0, 0]).unwrap(), [4, 3]);
-        assert_eq!(balanced(24, vec![0, 2, 0]).unwrap(), [4, 2, 3]);
-        assert_eq!(balanced(1, vec![0, 0, 0]).unwrap(), [1, 1, 1]);
-        assert_eq!(balanced(64, vec![0, 0, 0]).unwrap(), [4, 4, 4]);
-        assert_eq!(balanced(30, vec![0, 0, 0]).unwrap(), [5, 3, 2]);
-        assert_eq!(balanced(7919, vec![0, 0]).unwrap(), [7919, 1]);
-        assert_eq!(balanced(2_147_483_647, vec![0; 4]).unwrap(), [2_147_483_647, 1, 1, 1]);
-    }
-
-    #[test]
-    fn dimensions_that_do_not_divide_are_refused() {
-        for (nodes, sizes) in
-            [(12, vec![5, 0]), (12, vec![3, 3]), (12, vec![-1, 0]), (0, vec![0]), (-3, vec![0])]
-        {
-            assert_eq!(balanced(nodes, sizes).unwrap_err().class(), Class::Dims);
-        }
-        assert_eq!(balanced(6, vec![2, 3]).unwrap(), [2, 3]);
-    }
 }

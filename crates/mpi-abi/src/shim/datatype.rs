@@ -3,6 +3,7 @@
 use super::shims;
 use crate::boundary::{MPI_Datatype, Out, OutList, OutText, Text};
 use crate::shim::comm::{NAME_MAX, name};
+use crate::shim::datatype_make::f90_key;
 use crate::table::DYNAMIC;
 use crate::world::{TypeObject, UNDEFINED, lock, world};
 use barewire::mpi::datatype::{Basic, Combiner, Datatype, Kind, TypeClass, match_size};
@@ -54,8 +55,7 @@ shims! {
     fn PMPI_Type_free(datatype: Out<MPI_Datatype>) {
         let handle = datatype.get()?;
         let object = world().datatype(handle)?;
-        let f90 = matches!(object.datatype.envelope().combiner, Combiner::F90Real | Combiner::F90Complex | Combiner::F90Integer);
-        if handle.0 < DYNAMIC || f90 {
+        if handle.0 < DYNAMIC || f90_key(&object.datatype).is_some() {
             return Err(Error::new(Class::Type, "a predefined datatype cannot be freed").into());
         }
         object.attributes.clear(handle.0)?;
@@ -164,10 +164,7 @@ fn handle_of(datatype: &Datatype) -> MPI_Datatype {
     if let Some(basic) = datatype.as_basic() {
         return MPI_Datatype(basic as usize);
     }
-    let contents = datatype.contents();
-    let key = super::datatype_make::f90_key(datatype.envelope().combiner, &contents.integers);
-    let known =
-        lock(&world().f90_types).iter().find(|(known, _)| Some(*known) == key).map(|(_, handle)| *handle);
+    let known = f90_key(datatype).and_then(|key| lock(&world().f90_types).get(&key).copied());
     MPI_Datatype(known.unwrap_or_else(|| world().types.insert(TypeObject::new(datatype.clone()))))
 }
 

@@ -3,7 +3,7 @@
 use super::shims;
 use crate::boundary::{List, MPI_Datatype, Out};
 use crate::fault::Fault;
-use crate::world::{TypeObject, UNDEFINED, lock, world};
+use crate::world::{F90Key, TypeObject, UNDEFINED, lock, world};
 use barewire::mpi::datatype::{Combiner, Datatype, Distribution, Order};
 use barewire::mpi::error::{Class, Error, Result};
 use std::ffi::c_int;
@@ -177,15 +177,15 @@ shims! {
     }
 
     fn PMPI_Type_create_f90_real(p: c_int, r: c_int, newtype: Out<MPI_Datatype>) {
-        newtype.put(shared(Datatype::f90_real(defined(p), defined(r))?))?
+        newtype.put(shared(Datatype::f90_real(defined(p), defined(r))?)?)?
     }
 
     fn PMPI_Type_create_f90_complex(p: c_int, r: c_int, newtype: Out<MPI_Datatype>) {
-        newtype.put(shared(Datatype::f90_complex(defined(p), defined(r))?))?
+        newtype.put(shared(Datatype::f90_complex(defined(p), defined(r))?)?)?
     }
 
     fn PMPI_Type_create_f90_integer(r: c_int, newtype: Out<MPI_Datatype>) {
-        newtype.put(shared(Datatype::f90_integer(r)?))?
+        newtype.put(shared(Datatype::f90_integer(r)?)?)?
     }
 }
 
@@ -245,19 +245,20 @@ impl Grid {
 }
 
 /// What a Fortran type was asked for with; none for other datatypes.
-pub fn f90_key(combiner: Combiner, arguments: &[c_int]) -> Option<(c_int, c_int, c_int)> {
-    matches!(combiner, Combiner::F90Real | Combiner::F90Complex | Combiner::F90Integer)
-        .then(|| (combiner as c_int, arguments[0], arguments.get(1).copied().unwrap_or(UNDEFINED)))
+pub fn f90_key(datatype: &Datatype) -> Option<F90Key> {
+    let combiner = datatype.envelope().combiner;
+    if !matches!(combiner, Combiner::F90Real | Combiner::F90Complex | Combiner::F90Integer) {
+        return None;
+    }
+    let mut arguments = datatype.contents().integers.into_iter();
+    let (first, second) = (arguments.next()?, arguments.next().unwrap_or(UNDEFINED));
+    Some(F90Key { combiner: combiner as c_int, first, second })
 }
 
 /// The one handle of a Fortran type; it is predefined, so it is committed and never freed.
-fn shared(datatype: Datatype) -> MPI_Datatype {
+fn shared(datatype: Datatype) -> Result<MPI_Datatype> {
+    let key = f90_key(&datatype).ok_or_else(|| Error::new(Class::Intern, "not a Fortran type"))?;
     let mut known = lock(&world().f90_types);
-    let key = f90_key(datatype.envelope().combiner, &datatype.contents().integers);
-    if let Some((_, handle)) = known.iter().find(|(other, _)| Some(*other) == key) {
-        return MPI_Datatype(*handle);
-    }
-    let handle = world().types.insert(TypeObject::named(datatype, ""));
-    known.extend(key.map(|key| (key, handle)));
-    MPI_Datatype(handle)
+    let handle = known.entry(key).or_insert_with(|| world().types.insert(TypeObject::named(datatype, "")));
+    Ok(MPI_Datatype(*handle))
 }

@@ -14,6 +14,7 @@ pub mod pack;
 pub mod session;
 pub mod status;
 pub mod tool;
+pub mod topology;
 
 /// Exports functions under their C names and sends what they return through the error handler.
 ///
