@@ -9,6 +9,7 @@
 #[allow(unsafe_code)]
 pub mod boundary;
 pub mod fault;
+pub mod object;
 #[allow(unsafe_code, non_snake_case, reason = "entry points are exported under their C names")]
 pub mod shim;
 pub mod table;

@@ -3,7 +3,7 @@
 //! Making a communicator needs one thing from a transport: everybody learns what everybody says. [`Alone`] is the job of one process,
 //! in which that is no work at all.
 
-use crate::world::Comm;
+use crate::object::Comm;
 use barewire::mpi::error::Result;
 
 /// How this process reaches the others of its job.

@@ -3,20 +3,19 @@
 //! Objects live in handle tables. What exists before `MPI_Init` (datatypes, infos, errors, keys) is made when first asked for; the
 //! communicators appear when a [`Job`] starts and go when it ends. A transport is plugged in by starting a job with it.
 
-use crate::boundary::{Callback, MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Op};
+use crate::boundary::{MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Op};
 use crate::fault::Errhandler;
+use crate::object::{AttributeCallbacks, Comm, CommRef, F90Key, Session, TypeObject, TypeRef, UserOp};
 use crate::table::{DYNAMIC, Table};
 use crate::transport::Transport;
-use barewire::mpi::attr::{Attributes, Callbacks, Keyvals};
-use barewire::mpi::datatype::{Basic, Datatype};
+use barewire::mpi::attr::Keyvals;
+use barewire::mpi::datatype::Basic;
 use barewire::mpi::error::{Class, Codes, Error, Result};
 use barewire::mpi::group::{Group, Process};
 use barewire::mpi::info::Info;
 use barewire::mpi::op::Builtin;
-use barewire::mpi::topology::Topology;
 use std::collections::HashMap;
-use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::ThreadId;
 use std::time::Instant;
@@ -96,86 +95,6 @@ pub struct Predefined {
     pub universe_size: AtomicI32,
 }
 
-/// A communicator.
-pub struct Comm {
-    /// Tells the messages of different communicators apart.
-    pub context: u32,
-    /// The processes, by rank.
-    pub group: Group,
-    /// The processes on the other side of an intercommunicator.
-    pub remote: Option<Group>,
-    /// This process's rank.
-    pub rank: usize,
-    /// Who is whose neighbour.
-    pub topology: Option<Topology>,
-    /// The attributes the program hung on it.
-    pub attributes: Attributes<AttributeCallbacks>,
-    /// Hints.
-    pub info: Mutex<Info>,
-    name: Mutex<Vec<u8>>,
-    errhandler: Mutex<Arc<Errhandler>>,
-}
-
-/// A datatype with what a program may hang on it.
-pub struct TypeObject {
-    /// The description.
-    pub datatype: Datatype,
-    /// The attributes the program hung on it.
-    pub attributes: Attributes<AttributeCallbacks>,
-    committed: AtomicBool,
-    name: Mutex<Vec<u8>>,
-}
-
-/// An operation made by the program.
-#[derive(Debug)]
-pub struct UserOp {
-    /// The program's function.
-    pub function: Callback,
-    /// It takes an `MPI_Count`.
-    pub large: bool,
-    /// Operands may be exchanged.
-    pub commutes: bool,
-}
-
-/// A session.
-pub struct Session {
-    /// Hints given when it was made.
-    pub info: Info,
-    errhandler: Mutex<Arc<Errhandler>>,
-}
-
-/// What a Fortran type was asked for with: the call, and its arguments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct F90Key {
-    /// The number of the call's combiner.
-    pub combiner: i32,
-    /// Precision, or the range where there is only a range.
-    pub first: i32,
-    /// The range.
-    pub second: i32,
-}
-
-/// The functions and the extra state of an attribute key.
-#[derive(Debug)]
-pub struct AttributeCallbacks {
-    /// Decides what a copy gets.
-    pub copy: Callback,
-    /// Is told when a value goes.
-    pub delete: Callback,
-    /// Passed to both.
-    pub extra: usize,
-}
-
-impl Callbacks for AttributeCallbacks {
-    fn copy(&self, object: usize, keyval: i32, value: usize) -> std::result::Result<Option<usize>, i32> {
-        self.copy.copy(object, keyval, self.extra, value)
-    }
-
-    fn delete(&self, object: usize, keyval: i32, value: usize) -> std::result::Result<(), i32> {
-        self.delete.delete(object, keyval, value, self.extra)
-    }
-}
-
 /// The first number of the program's own attribute keys; predefined ones are below.
 const FIRST_KEYVAL: i32 = 1 << 16;
 /// The largest tag the library takes.
@@ -233,6 +152,7 @@ impl World {
     /// Ends the job.
     pub fn end(&self) {
         *self.job.write().unwrap_or_else(PoisonError::into_inner) = Phase::After;
+        CommRef::forget_all();
     }
 
     /// Whether `MPI_Init` has been called.
@@ -268,14 +188,22 @@ impl World {
     }
 
     /// A communicator.
-    pub fn comm(&self, handle: MPI_Comm) -> Result<Arc<Comm>> {
-        match handle.0 {
-            0x101 => Ok(self.job()?.world.clone()),
-            0x102 => Ok(self.job()?.own.clone()),
-            dynamic => {
-                self.comms.get(dynamic).ok_or_else(|| bad(Class::Comm, "MPI_COMM_NULL", dynamic, 0x100))
-            }
+    pub fn comm(&self, handle: MPI_Comm) -> Result<CommRef> {
+        if let Some(recent) = CommRef::recent(handle) {
+            return Ok(recent);
         }
+        let comm = match handle.0 {
+            0x101 => self.job()?.world.clone(),
+            0x102 => self.job()?.own.clone(),
+            other => self.comms.get(other).ok_or_else(|| bad(Class::Comm, "MPI_COMM_NULL", other, 0x100))?,
+        };
+        Ok(CommRef::remember(handle, comm))
+    }
+
+    /// Frees the handle of a communicator the program made.
+    pub fn free_comm(&self, handle: MPI_Comm) {
+        self.comms.release(handle.0);
+        CommRef::forget_all();
     }
 
     /// A datatype.
@@ -360,121 +288,6 @@ impl World {
     /// What a code means; empty if nobody knows.
     pub fn error_string(&self, code: i32) -> String {
         lock(&self.codes).string(code).unwrap_or_default().to_owned()
-    }
-}
-
-impl Comm {
-    /// An intracommunicator with the default error handler.
-    pub fn new(context: u32, group: Group, rank: usize) -> Comm {
-        Comm {
-            context,
-            group,
-            remote: None,
-            rank,
-            topology: None,
-            attributes: Attributes::default(),
-            info: Mutex::new(Info::new()),
-            name: Mutex::new(Vec::new()),
-            errhandler: Mutex::new(Arc::new(Errhandler::Fatal)),
-        }
-    }
-
-    /// Its error handler.
-    pub fn errhandler(&self) -> Arc<Errhandler> {
-        lock(&self.errhandler).clone()
-    }
-
-    /// Sets its error handler.
-    pub fn set_errhandler(&self, errhandler: Arc<Errhandler>) {
-        *lock(&self.errhandler) = errhandler;
-    }
-
-    /// Its name.
-    pub fn name(&self) -> Vec<u8> {
-        lock(&self.name).clone()
-    }
-
-    /// Sets its name.
-    pub fn set_name(&self, name: &[u8]) {
-        *lock(&self.name) = name.to_vec();
-    }
-}
-
-impl TypeObject {
-    /// A datatype that is not committed yet.
-    pub fn new(datatype: Datatype) -> TypeObject {
-        TypeObject {
-            datatype,
-            attributes: Attributes::default(),
-            committed: AtomicBool::new(false),
-            name: Mutex::new(Vec::new()),
-        }
-    }
-
-    /// A committed datatype with a name.
-    pub fn named(datatype: Datatype, name: &str) -> TypeObject {
-        let object = TypeObject::new(datatype);
-        object.commit();
-        object.set_name(name.as_bytes());
-        object
-    }
-
-    /// Makes it usable in communication.
-    pub fn commit(&self) {
-        self.datatype.commit();
-        // SYNC commit: only a flag; the layout inside is published by its own OnceLock.
-        self.committed.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether it may be used in communication.
-    pub fn is_committed(&self) -> bool {
-        self.committed.load(Ordering::Relaxed)
-    }
-
-    /// Its name.
-    pub fn name(&self) -> Vec<u8> {
-        lock(&self.name).clone()
-    }
-
-    /// Sets its name.
-    pub fn set_name(&self, name: &[u8]) {
-        *lock(&self.name) = name.to_vec();
-    }
-}
-
-impl Session {
-    /// A session with these hints and this error handler.
-    pub fn new(info: Info, errhandler: Arc<Errhandler>) -> Session {
-        Session { info, errhandler: Mutex::new(errhandler) }
-    }
-
-    /// Its error handler.
-    pub fn errhandler(&self) -> Arc<Errhandler> {
-        lock(&self.errhandler).clone()
-    }
-
-    /// Sets its error handler.
-    pub fn set_errhandler(&self, errhandler: Arc<Errhandler>) {
-        *lock(&self.errhandler) = errhandler;
-    }
-}
-
-/// A datatype found by its handle; predefined ones cost no reference count.
-pub enum TypeRef {
-    /// Predefined.
-    Basic(&'static TypeObject),
-    /// Made by the program.
-    Derived(Arc<TypeObject>),
-}
-
-impl Deref for TypeRef {
-    type Target = TypeObject;
-
-    fn deref(&self) -> &TypeObject {
-        match self {
-            TypeRef::Basic(object) => object,
-            TypeRef::Derived(object) => object,
-        }
     }
 }
 

@@ -3,7 +3,8 @@
 use super::shims;
 use crate::boundary::{Callback, MPI_Comm, MPI_Datatype, Memory, Out, OutWord};
 use crate::fault::Fault;
-use crate::world::{AttributeCallbacks, lock, world};
+use crate::object::AttributeCallbacks;
+use crate::world::{lock, world};
 use barewire::mpi::attr::Target;
 use barewire::mpi::error::{Class, Error, Result};
 use std::ffi::c_int;

@@ -5,9 +5,10 @@
 use super::shims;
 use crate::boundary::{MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, Out, OutText, Text};
 use crate::fault::Fault;
+use crate::object::Comm;
 use crate::shim::group;
 use crate::shim::info::give as give_info;
-use crate::world::{Comm, UNDEFINED, lock, world};
+use crate::world::{UNDEFINED, lock, world};
 use barewire::mpi::error::{Class, Error, Result};
 use barewire::mpi::group::{Comparison, Group, Process};
 use barewire::mpi::info::Info;
@@ -34,7 +35,7 @@ shims! {
 
     fn PMPI_Comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result: Out<c_int>) on comm1 {
         let (one, two) = (world().comm(comm1)?, world().comm(comm2)?);
-        result.put(compare(&one, &two) as c_int)?
+        result.put(compare(one.shared(), two.shared()) as c_int)?
     }
 
     fn PMPI_Comm_test_inter(comm: MPI_Comm, flag: Out<c_int>) on comm {
@@ -54,7 +55,7 @@ shims! {
     }
 
     fn PMPI_Comm_dup(comm: MPI_Comm, newcomm: Out<MPI_Comm>) on comm {
-        let hints = lock(&world().comm(comm)?.info).clone();
+        let hints = world().comm(comm)?.hints();
         dup(comm, hints, newcomm)?
     }
 
@@ -139,7 +140,7 @@ shims! {
     }
 
     fn PMPI_Comm_get_info(comm: MPI_Comm, info_used: Out<MPI_Info>) on comm {
-        let hints = lock(&world().comm(comm)?.info).clone();
+        let hints = world().comm(comm)?.hints();
         info_used.put(give_info(hints))?
     }
 }
@@ -276,6 +277,6 @@ fn free(comm: Out<MPI_Comm>) -> Result<(), Fault> {
         return Err(Error::new(Class::Comm, "a predefined communicator cannot be freed").into());
     }
     object.attributes.clear(handle.0)?;
-    world().comms.release(handle.0);
+    world().free_comm(handle);
     Ok(comm.put(MPI_Comm::NULL)?)
 }

@@ -2,10 +2,11 @@
 
 use super::shims;
 use crate::boundary::{MPI_Datatype, Out, OutList, OutText, Text};
+use crate::object::TypeObject;
 use crate::shim::comm::{NAME_MAX, name};
 use crate::shim::datatype_make::f90_key;
 use crate::table::DYNAMIC;
-use crate::world::{TypeObject, UNDEFINED, lock, world};
+use crate::world::{UNDEFINED, lock, world};
 use barewire::mpi::datatype::{Basic, Combiner, Datatype, Kind, TypeClass, match_size};
 use barewire::mpi::error::{Class, Error, Result};
 use std::ffi::c_int;

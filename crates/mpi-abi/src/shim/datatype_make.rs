@@ -3,7 +3,8 @@
 use super::shims;
 use crate::boundary::{List, MPI_Datatype, Out};
 use crate::fault::Fault;
-use crate::world::{F90Key, TypeObject, UNDEFINED, lock, world};
+use crate::object::{F90Key, TypeObject};
+use crate::world::{UNDEFINED, lock, world};
 use barewire::mpi::datatype::{Combiner, Datatype, Distribution, Order};
 use barewire::mpi::error::{Class, Error, Result};
 use std::ffi::c_int;

@@ -113,7 +113,7 @@ fn create(function: Callback) -> Result<MPI_Errhandler> {
     Ok(MPI_Errhandler(world().errhandlers.insert(Errhandler::User(function.required()?))))
 }
 
-fn find(session: MPI_Session) -> Result<std::sync::Arc<crate::world::Session>> {
+fn find(session: MPI_Session) -> Result<std::sync::Arc<crate::object::Session>> {
     world().sessions.get(session.0).ok_or_else(|| bad(Class::Session, "MPI_SESSION_NULL", session.0, 0x120))
 }
 

@@ -2,7 +2,8 @@
 
 use super::shims;
 use crate::boundary::{Callback, MPI_Datatype, MPI_Op, Memory, Out};
-use crate::world::{UserOp, world};
+use crate::object::UserOp;
+use crate::world::world;
 use barewire::mpi::error::{Class, Error, Result};
 use std::ffi::c_int;
 

@@ -2,7 +2,8 @@
 
 use super::shims;
 use crate::boundary::{MPI_Comm, MPI_Datatype, Memory, Out, Text};
-use crate::world::{TypeRef, world};
+use crate::object::TypeRef;
+use crate::world::world;
 use barewire::mpi::error::{Class, Error, Result};
 use std::ffi::c_int;
 

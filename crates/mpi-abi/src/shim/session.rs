@@ -2,10 +2,11 @@
 
 use super::shims;
 use crate::boundary::{MPI_Errhandler, MPI_Group, MPI_Info, MPI_Session, Out, OutText, Text};
+use crate::object::Session;
 use crate::shim::env::THREAD_LEVELS;
 use crate::shim::group;
 use crate::shim::info::give;
-use crate::world::{Session, bad, world};
+use crate::world::{bad, world};
 use barewire::mpi::error::{Class, Error, Result};
 use barewire::mpi::group::{Group, Process};
 use barewire::mpi::info::Info;

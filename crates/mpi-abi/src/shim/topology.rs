@@ -2,12 +2,12 @@
 
 use super::shims;
 use crate::boundary::{List, MPI_Comm, MPI_Info, Out, OutList};
+use crate::object::{Comm, CommRef};
 use crate::shim::comm::{give, split};
-use crate::world::{Comm, PROC_NULL, UNDEFINED, lock, world};
+use crate::world::{PROC_NULL, UNDEFINED, lock, world};
 use barewire::mpi::error::{Class, Error, Result};
 use barewire::mpi::topology::{Cart, DistGraph, Graph, Topology, balance};
 use std::ffi::c_int;
-use std::sync::Arc;
 
 shims! {
     fn PMPI_Topo_test(comm: MPI_Comm, status: Out<c_int>) on comm {
@@ -233,7 +233,7 @@ fn keep_rank(comm: &Comm, size: c_int) -> Result<c_int> {
     Ok(if comm.rank < size as usize { comm.rank as c_int } else { UNDEFINED })
 }
 
-fn cart(comm: MPI_Comm) -> Result<(Arc<Comm>, Cart)> {
+fn cart(comm: MPI_Comm) -> Result<(CommRef, Cart)> {
     let comm = world().comm(comm)?;
     match &comm.topology {
         Some(Topology::Cart(cart)) => Ok((comm.clone(), cart.clone())),

@@ -241,13 +241,35 @@ impl Node {
         if size == 0 {
             return;
         }
-        let first = (window.from / size).min(count);
-        window.from -= first * size;
-        for i in first..count {
-            if window.take == 0 {
-                return;
+        let mut next = (window.from / size).min(count);
+        window.from -= next * size;
+        if next < count && window.from > 0 {
+            self.walk(base + next * stride, window, visit);
+            next += 1;
+        }
+        let whole = (window.take / size).min(count - next);
+        for i in next..next + whole {
+            self.walk_whole(base + i * stride, visit);
+        }
+        window.take -= whole * size;
+        next += whole;
+        if next < count && window.take > 0 {
+            self.walk(base + next * stride, window, visit);
+        }
+    }
+
+    /// Visits all of this node: no window to look through.
+    fn walk_whole(&self, base: i64, visit: &mut impl Visit) {
+        match self {
+            Node::Run { len } => visit.run(base, *len),
+            Node::Strided { count, stride, len } => visit.strided(base, *stride, *count, *len),
+            Node::Loop { count, stride, body, .. } => {
+                (0..*count).for_each(|i| body.walk_whole(base + i * stride, visit));
             }
-            self.walk(base + i * stride, window, visit);
+            Node::Runs(runs) => runs.iter().for_each(|run| visit.run(base + run.offset, run.len)),
+            Node::List { parts, .. } => {
+                parts.iter().for_each(|part| part.node.walk_whole(base + part.offset, visit));
+            }
         }
     }
 }

@@ -88,6 +88,23 @@ impl Datatype {
     }
 }
 
+/// Copies runs whose length is one of the common short ones with moves, all others as `$other` says.
+macro_rules! by_length {
+    ($self:ident, $len:expr, $offset:expr, $stride:expr, $count:expr, $other:expr) => {
+        match $len {
+            1 => $self.fixed::<1>($offset, $stride, $count),
+            2 => $self.fixed::<2>($offset, $stride, $count),
+            4 => $self.fixed::<4>($offset, $stride, $count),
+            8 => $self.fixed::<8>($offset, $stride, $count),
+            12 => $self.fixed::<12>($offset, $stride, $count),
+            16 => $self.fixed::<16>($offset, $stride, $count),
+            24 => $self.fixed::<24>($offset, $stride, $count),
+            32 => $self.fixed::<32>($offset, $stride, $count),
+            _ => $other,
+        }
+    };
+}
+
 struct Packer<'a, 'b, S: ?Sized> {
     memory: &'a S,
     out: &'b mut [u8],
@@ -115,23 +132,15 @@ impl<'b, S: Source + ?Sized> Packer<'_, 'b, S> {
 impl<S: Source + ?Sized> Visit for Packer<'_, '_, S> {
     #[inline]
     fn run(&mut self, offset: i64, len: i64) {
-        let out = self.take(len as usize);
-        self.memory.copy_in(offset as isize, out);
+        by_length!(self, len, offset, 0, 1, {
+            let out = self.take(len as usize);
+            self.memory.copy_in(offset as isize, out);
+        });
     }
 
     fn strided(&mut self, offset: i64, stride: i64, count: i64, len: i64) {
         let n = count as usize;
-        match len {
-            1 => self.fixed::<1>(offset, stride, n),
-            2 => self.fixed::<2>(offset, stride, n),
-            4 => self.fixed::<4>(offset, stride, n),
-            8 => self.fixed::<8>(offset, stride, n),
-            12 => self.fixed::<12>(offset, stride, n),
-            16 => self.fixed::<16>(offset, stride, n),
-            24 => self.fixed::<24>(offset, stride, n),
-            32 => self.fixed::<32>(offset, stride, n),
-            _ => (0..count).for_each(|i| self.run(offset + i * stride, len)),
-        }
+        by_length!(self, len, offset, stride, n, (0..count).for_each(|i| self.run(offset + i * stride, len)));
     }
 }
 
@@ -161,23 +170,15 @@ impl<'b, S: Sink + ?Sized> Unpacker<'_, 'b, S> {
 impl<S: Sink + ?Sized> Visit for Unpacker<'_, '_, S> {
     #[inline]
     fn run(&mut self, offset: i64, len: i64) {
-        let packed = self.take(len as usize);
-        self.memory.copy_out(offset as isize, packed);
+        by_length!(self, len, offset, 0, 1, {
+            let packed = self.take(len as usize);
+            self.memory.copy_out(offset as isize, packed);
+        });
     }
 
     fn strided(&mut self, offset: i64, stride: i64, count: i64, len: i64) {
         let n = count as usize;
-        match len {
-            1 => self.fixed::<1>(offset, stride, n),
-            2 => self.fixed::<2>(offset, stride, n),
-            4 => self.fixed::<4>(offset, stride, n),
-            8 => self.fixed::<8>(offset, stride, n),
-            12 => self.fixed::<12>(offset, stride, n),
-            16 => self.fixed::<16>(offset, stride, n),
-            24 => self.fixed::<24>(offset, stride, n),
-            32 => self.fixed::<32>(offset, stride, n),
-            _ => (0..count).for_each(|i| self.run(offset + i * stride, len)),
-        }
+        by_length!(self, len, offset, stride, n, (0..count).for_each(|i| self.run(offset + i * stride, len)));
     }
 }
 
