@@ -218,6 +218,10 @@ impl Deref for TypeRef {
 ///
 /// Every call begins with one, so each thread remembers the last few and takes no lock and changes no shared memory to find them again.
 #[derive(Clone)]
+#[allow(
+    clippy::redundant_allocation,
+    reason = "the outer count belongs to one thread, so copying it is no atomic update"
+)]
 pub struct CommRef(Rc<Arc<Comm>>);
 
 /// What a thread remembers, and since when.
