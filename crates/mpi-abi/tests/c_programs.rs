@@ -37,6 +37,11 @@ fn operations_compute_what_they_should() {
 }
 
 #[test]
+fn random_datatypes_have_the_same_bytes_everywhere() {
+    same_output("random_types");
+}
+
+#[test]
 fn topologies_know_their_neighbours() {
     same_output("topology");
 }
