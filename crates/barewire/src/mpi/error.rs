@@ -229,7 +229,7 @@ impl Codes {
         code
     }
 
-    /// Withdraws a class added earlier, once no code of it is left.
+    /// Withdraws a class added earlier, once it has neither a code nor a string.
     pub fn remove_class(&mut self, class: i32) -> Result<()> {
         if self.added(class)?.class != class {
             return Err(Error::new(Class::Arg, format!("{class} is an error code, not an error class")));
@@ -237,19 +237,28 @@ impl Codes {
         if self.added.iter().any(|(&code, added)| added.class == class && code != class) {
             return Err(Error::new(Class::Arg, format!("error class {class} still has codes")));
         }
+        self.without_string(class)?;
         self.added.remove(&class);
         self.shrink();
         Ok(())
     }
 
-    /// Withdraws a code added earlier.
+    /// Withdraws a code added earlier, once it has no string.
     pub fn remove_code(&mut self, code: i32) -> Result<()> {
         if self.added(code)?.class == code {
             return Err(Error::new(Class::Arg, format!("{code} is an error class, not an error code")));
         }
+        self.without_string(code)?;
         self.added.remove(&code);
         self.shrink();
         Ok(())
+    }
+
+    fn without_string(&self, code: i32) -> Result<()> {
+        if self.added(code)?.string.is_empty() {
+            return Ok(());
+        }
+        Err(Error::new(Class::Arg, format!("error code {code} still has a string")))
     }
 
     fn shrink(&mut self) {
@@ -324,6 +333,9 @@ mod tests {
         let code = codes.add_code(class).unwrap();
         assert!(codes.remove_class(class).is_err());
         assert!(codes.add_code(code).is_err(), "a code is not a class");
+        codes.set_string(code, "burnt").unwrap();
+        assert!(codes.remove_code(code).is_err(), "it still has a string");
+        codes.remove_string(code).unwrap();
         codes.remove_code(code).unwrap();
         codes.remove_class(class).unwrap();
         assert_eq!(codes.last_used(), LAST_CODE);

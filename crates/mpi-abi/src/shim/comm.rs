@@ -131,7 +131,8 @@ shims! {
     }
 
     fn PMPI_Comm_get_name(comm: MPI_Comm, comm_name: OutText, resultlen: Out<c_int>) on comm {
-        resultlen.put(comm_name.put(&world().comm(comm)?.name(), NAME_MAX)? as c_int)?
+        let name = if comm == MPI_Comm::NULL { b"MPI_COMM_NULL".to_vec() } else { world().comm(comm)?.name() };
+        resultlen.put(comm_name.put(&name, NAME_MAX)? as c_int)?
     }
 
     fn PMPI_Comm_set_info(comm: MPI_Comm, info: MPI_Info) on comm {

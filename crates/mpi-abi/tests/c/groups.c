@@ -61,6 +61,8 @@ static void communicators(void)
     printf("itself compares %d\n", result);
     MUST(MPI_Comm_get_name(MPI_COMM_WORLD, name, &length));
     printf("'%s' %d\n", name, length);
+    MUST(MPI_Comm_get_name(MPI_COMM_NULL, name, &length));
+    printf("'%s' %d\n", name, length);
     MUST(MPI_Comm_get_name(dup, name, &length));
     printf("'%s' %d\n", name, length);
     MUST(MPI_Comm_set_name(dup, "second world"));
