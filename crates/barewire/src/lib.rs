@@ -5,3 +5,4 @@ pub use barewire_core as core;
 
 pub mod am;
 pub mod fm;
+pub mod mpi;
