@@ -1,3 +1,6 @@
 //! Barewire: user-level communication for clusters.
 #![forbid(unsafe_code)]
+
 pub use barewire_core as core;
+
+pub mod fm;

@@ -1,2 +1,24 @@
 //! The `barewire` command.
-fn main() {}
+#![forbid(unsafe_code)]
+
+mod agent;
+mod cli;
+mod hello;
+mod perf;
+mod poller;
+mod proc;
+mod run;
+mod signals;
+mod wire;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match cli::main(std::env::args_os().collect()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("barewire: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -4,13 +4,15 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use barewire_sys::bell::Ringer;
 use barewire_sys::ring::RingMemory;
 use barewire_sys::rustix::io::Errno;
 
 use crate::Peer;
 use crate::endpoint::Endpoint;
+use crate::error::SendError;
 use crate::incoming::Deliver;
-use crate::job::{DirectoryEvent, JobId, JobKey};
+use crate::job::{Directory, DirectoryEvent, JobId, JobKey};
 use crate::peer::PeerState;
 use crate::poller::Source;
 use crate::provider::shm::{RingRx, RingTx};
@@ -93,7 +95,7 @@ impl Endpoint {
             Ok(memory) => memory,
             Err(error) => return self.lose(to, error.to_string()),
         };
-        match local::dial(&name, self.identity.job, &self.identity.key, self.me, to, &memory) {
+        match local::dial(&name, self.identity.job, &self.identity.key, self.me, to, &memory, &self.bell) {
             Ok(socket) => {
                 let _ = self.poller.add(&socket.fd, Source::RingTx(to));
                 let choice = "shm: it is on the same host".to_owned();
@@ -141,6 +143,7 @@ impl Endpoint {
     #[cold]
     pub(crate) fn housekeep<D: Deliver>(&mut self, deliver: &mut D) {
         self.idle = 0;
+        self.undoze();
         if self.peers.len() > 1 {
             for source in self.poller.wait(Some(Duration::ZERO)) {
                 self.attend(source);
@@ -221,7 +224,7 @@ impl Endpoint {
             match local::receive(&pending.socket) {
                 Ok(None) if pending.since.elapsed() < HELLO_WITHIN => self.pending.push(pending),
                 Ok(None) | Err(_) => self.poller.remove(&pending.socket),
-                Ok(Some((hello, fds))) => {
+                Ok(Some(local::Letter { bytes: hello, fds })) => {
                     self.poller.remove(&pending.socket);
                     if self.admit(pending.socket, &hello, fds).is_none() {
                         tracing::debug!(me = self.me.0, "a stranger was turned away");
@@ -232,20 +235,19 @@ impl Endpoint {
     }
 
     /// Lets a neighbour in that proved the key; `None` for anybody else.
-    fn admit(&mut self, socket: OwnedFd, bytes: &[u8], mut fds: Vec<OwnedFd>) -> Option<()> {
+    fn admit(&mut self, socket: OwnedFd, bytes: &[u8], fds: Vec<OwnedFd>) -> Option<()> {
         let hello = local::check_hello(bytes, self.identity.job, &self.identity.key, self.me)?;
         let known = hello.from.index() < self.peers.len() && hello.from != self.me;
         if !known || self.inbound.iter().any(|slot| slot.peer == hello.from) {
             return None;
         }
-        let memory = RingMemory::open(fds.pop()?, hello.ring_bytes).ok()?;
-        match local::welcome(&socket, &self.identity.key, bytes, &self.bell) {
-            // A neighbour that has left already still wants its messages to arrive.
-            Ok(()) | Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => {}
-            Err(_) => return None,
-        }
+        let [ring, flag, event] = <[OwnedFd; 3]>::try_from(fds).ok()?;
+        let memory = RingMemory::open(ring, hello.ring_bytes).ok()?;
+        let ringer = Ringer::open(flag, event).ok()?;
+        // It may have left already; what it sent before is in the ring all the same.
+        let _ = local::welcome(&socket, &self.identity.key, bytes, &self.bell);
         self.poller.add(&socket, Source::RingRx(hello.from)).ok()?;
-        self.add_inbound(hello.from, Rx::Ring(RingRx::new(memory, Some(socket))));
+        self.add_inbound(hello.from, Rx::Ring(RingRx::new(memory, Some((socket, ringer)))));
         Some(())
     }
 
@@ -264,8 +266,22 @@ impl Endpoint {
                         self.lose(Peer(rank), reason);
                     }
                 }
-                Ok(None) | Err(_) => return,
+                Ok(Some(DirectoryEvent::Report)) => self.report_wanted = true,
+                Ok(None) => return,
+                Err(reason) => return self.lose_directory(&reason),
             }
+        }
+    }
+
+    /// The launcher is gone, or not to be believed: who is connected stays so, who is not will not be.
+    #[cold]
+    fn lose_directory(&mut self, reason: &str) {
+        if let Some(fd) = self.directory.fd() {
+            self.poller.remove(fd);
+        }
+        self.directory = Directory::Alone;
+        for peer in self.connecting.clone() {
+            self.lose(peer, format!("the job's directory is gone: {reason}"));
         }
     }
 
@@ -285,6 +301,9 @@ impl Endpoint {
         }
         let tx = std::mem::replace(&mut entry.tx, Tx::Closed);
         self.close_socket(peer, tx);
+        self.ops.fail_peer(peer, crate::region::RegionError::Send(SendError::Lost(peer)));
+        self.serving.forget(peer);
+        self.imports.forget(peer);
         if !self.lost.contains(&peer) {
             self.lost.push_back(peer);
         }

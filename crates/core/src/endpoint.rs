@@ -20,6 +20,7 @@ use crate::progress::Inbound;
 use crate::provider::pool::Pool;
 use crate::provider::shm::{RingRx, RingTx};
 use crate::provider::{Class, Rx, Tx, local};
+use crate::region::{Exports, Imports, Ops, Serving};
 use crate::sockets::Sockets;
 use crate::stats::Stats;
 use crate::wire::{self, Head};
@@ -38,9 +39,19 @@ pub struct Endpoint {
     pub(crate) idle: u32,
     /// Peers with something in their outbox.
     pub(crate) deferring: Vec<Peer>,
+    /// Peers at which a send found no room.
+    pub(crate) starving: Vec<Peer>,
+    pub(crate) exports: Exports,
+    pub(crate) imports: Imports,
+    pub(crate) ops: Ops,
+    pub(crate) serving: Serving,
     pub(crate) pool: Pool,
     pub(crate) bell: Bell,
     pub(crate) dozing: bool,
+    /// The launcher asked what we wait for.
+    pub(crate) report_wanted: bool,
+    /// How many of the last yields let somebody else run; see `wait`.
+    pub(crate) crowd: u32,
     pub(crate) poller: Poller,
     pub(crate) local_listener: Option<OwnedFd>,
     /// Accepted local connections whose hello has not come yet.
@@ -53,6 +64,11 @@ pub struct Endpoint {
     pub(crate) config: Config,
 }
 
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Endpoint>();
+};
+
 /// A place in the list of peers to receive from; empty while its packets are being handled.
 #[derive(Debug)]
 pub(crate) struct InboundSlot {
@@ -61,6 +77,12 @@ pub(crate) struct InboundSlot {
     pub ready: bool,
     pub inbound: Option<Box<Inbound>>,
 }
+
+/// An endpoint may move to another thread.
+const _: fn() = || {
+    fn is_send<T: Send>() {}
+    is_send::<Endpoint>();
+};
 
 impl Endpoint {
     /// Opens this process's, or thread's, endpoint in a job.
@@ -89,9 +111,16 @@ impl Endpoint {
             turn: 0,
             idle: 0,
             deferring: Vec::new(),
+            starving: Vec::new(),
+            exports: Exports::default(),
+            imports: Imports::default(),
+            ops: Ops::default(),
+            serving: Serving::default(),
             pool: Pool::new(config.pool_bytes),
             bell,
             dozing: false,
+            report_wanted: false,
+            crowd: 0,
             poller,
             local_listener: None,
             pending: Vec::new(),
@@ -197,10 +226,7 @@ impl Endpoint {
                         stats.sent_bytes += len as u64;
                         Ok(())
                     }
-                    Err(Full) => {
-                        stats.stalled += 1;
-                        Err(SendError::Full)
-                    }
+                    Err(Full) => self.starve(to),
                 }
             }
             _ => self.send_message_slowly(to, port, imm, len, fill),
@@ -338,11 +364,54 @@ impl Endpoint {
                 }
                 Ok(())
             }
-            Err(Full) => {
-                peer.stats.stalled += 1;
-                Err(SendError::Full)
+            Err(Full) => self.starve(to),
+        }
+    }
+
+    /// Notes that a send found no room, so that a sleeper is woken when there is some.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn starve(&mut self, to: Peer) -> Result<(), SendError> {
+        let peer = &mut self.peers[to.index()];
+        peer.stats.stalled += 1;
+        if peer.starved_at.is_none() {
+            self.starving.push(to);
+        }
+        peer.starved_at = Some(match &mut peer.tx {
+            Tx::Ring(ring) => ring.freed(),
+            Tx::Tcp(tcp) => tcp.freed(),
+            Tx::Closed => 0,
+        });
+        Err(SendError::Full)
+    }
+
+    /// Before sleeping: asks every receiver we found no room at to ring when it has some.
+    pub(crate) fn want_room(&mut self) {
+        for to in &self.starving {
+            if let Tx::Ring(ring) = &self.peers[to.index()].tx {
+                ring.want_room();
             }
         }
+    }
+
+    /// Whether a receiver we found no room at has given some back since.
+    pub(crate) fn found_room(&mut self) -> bool {
+        let before = self.starving.len();
+        let mut starving = std::mem::take(&mut self.starving);
+        starving.retain(|to| {
+            let peer = &mut self.peers[to.index()];
+            let still = match &mut peer.tx {
+                Tx::Ring(ring) => peer.starved_at == Some(ring.freed()),
+                Tx::Tcp(tcp) => peer.starved_at == Some(tcp.freed()),
+                Tx::Closed => false,
+            };
+            if !still {
+                peer.starved_at = None;
+            }
+            still
+        });
+        self.starving = starving;
+        self.starving.len() < before
     }
 
     /// Sends one packet, or puts it into the outbox if there is no room.
@@ -393,6 +462,9 @@ impl Endpoint {
             peer.refresh_fast();
             false
         });
+        for &to in &waiting {
+            let _ = self.starve(to);
+        }
         self.deferring.extend(waiting);
     }
 }

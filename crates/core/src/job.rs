@@ -4,6 +4,8 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use crate::boot;
+
 /// Names one run of one parallel program; unguessable, but not secret.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct JobId(pub [u8; 16]);
@@ -72,6 +74,8 @@ pub enum Directory {
     Alone,
     /// The other ranks are threads of this process.
     Memory(MemoryDirectory),
+    /// The launcher, another launcher's PMI, or a rendezvous.
+    Boot(boot::Client),
 }
 
 impl Job {
@@ -122,6 +126,8 @@ pub enum DirectoryEvent {
         /// How.
         reason: String,
     },
+    /// The launcher asks what this rank waits for.
+    Report,
 }
 
 impl Directory {
@@ -133,6 +139,7 @@ impl Directory {
                 memory.cards().insert(memory.rank, card.to_vec());
                 Ok(())
             }
+            Directory::Boot(client) => client.publish(card).map_err(|error| error.to_string()),
         }
     }
 
@@ -144,6 +151,7 @@ impl Directory {
                 memory.wanted.push_back(rank);
                 Ok(())
             }
+            Directory::Boot(client) => client.request(rank).map_err(|error| error.to_string()),
         }
     }
 
@@ -152,12 +160,32 @@ impl Directory {
         match self {
             Directory::Alone => Ok(None),
             Directory::Memory(memory) => Ok(memory.poll()),
+            Directory::Boot(client) => match client.poll() {
+                Ok(event) => Ok(event.map(|event| match event {
+                    boot::Event::Card { rank, bytes } => DirectoryEvent::Card { rank, bytes },
+                    boot::Event::Lost { rank, reason } => {
+                        DirectoryEvent::Lost { rank, reason: reason.to_string() }
+                    }
+                    boot::Event::Report => DirectoryEvent::Report,
+                })),
+                Err(error) => Err(error.to_string()),
+            },
+        }
+    }
+
+    /// Tells the launcher what this rank waits for.
+    pub(crate) fn report(&mut self, text: &str) {
+        if let Directory::Boot(client) = self {
+            client.report_stuck(text);
         }
     }
 
     /// Readable when [`Directory::poll`] has something.
     pub(crate) fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-        None
+        match self {
+            Directory::Alone | Directory::Memory(_) => None,
+            Directory::Boot(client) => client.fd(),
+        }
     }
 }
 

@@ -22,11 +22,15 @@
 #![forbid(unsafe_code)]
 
 mod auth;
+pub mod boot;
 pub mod config;
 mod connect;
 mod credit;
 pub mod endpoint;
 pub mod error;
+pub mod filter;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod hello;
 pub mod incoming;
 pub mod job;
@@ -35,9 +39,13 @@ mod peer;
 mod poller;
 mod progress;
 mod provider;
+pub mod region;
+pub mod shared;
 mod sockets;
 pub mod stats;
 pub mod stream;
+pub mod tagged;
+pub mod time;
 pub mod wait;
 pub mod wire;
 

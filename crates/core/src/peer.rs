@@ -31,6 +31,8 @@ pub(crate) struct PeerEntry {
     pub fast: bool,
     /// Answers and control packets that found no room, in order.
     pub outbox: VecDeque<(Head, Vec<u8>)>,
+    /// A send found no room when this many lines had been given back: whoever sleeps meanwhile wants to be woken.
+    pub starved_at: Option<u64>,
     pub next_stream: u32,
     pub card: Option<Card>,
     /// When we began to connect, to give up in time.
@@ -49,6 +51,7 @@ impl PeerEntry {
             state: PeerState::Unknown,
             fast: false,
             outbox: VecDeque::new(),
+            starved_at: None,
             next_stream: 0,
             card: None,
             since: None,

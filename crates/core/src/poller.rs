@@ -9,9 +9,6 @@ use barewire_sys::rustix::io::Errno;
 
 use crate::Peer;
 
-/// Things heard of at a time; the rest comes with the next call.
-const EVENTS_MAX: usize = 64;
-
 /// What became ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
@@ -76,10 +73,12 @@ pub(crate) struct Poller {
     epoll: OwnedFd,
 }
 
+/// Events taken at a time; the rest is there the next time.
+const EVENTS_MAX: usize = 64;
+
 impl Poller {
     pub fn new() -> Result<Poller, Errno> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        Ok(Poller { epoll })
+        Ok(Poller { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
     }
 
     pub fn add(&self, fd: impl AsFd, source: Source) -> Result<(), Errno> {

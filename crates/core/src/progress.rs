@@ -9,12 +9,12 @@ use crate::peer::PeerState;
 use crate::provider::Rx;
 use crate::provider::shm::RingRx;
 use crate::stream::OpenMessages;
-use crate::wire::{self, Begin, FLAG_CHUNK, Head, Kind};
+use crate::wire::{self, Begin, FLAG_CHUNK, FLAG_LAST, Head, Kind};
 
 /// Packets taken from one peer before the next has its turn.
 const BATCH: u32 = 64;
 /// Idle calls of `progress` between two looks at sockets, listeners and the directory.
-const IDLE_BEFORE_HOUSEKEEPING: u32 = 256;
+pub(crate) const IDLE_BEFORE_HOUSEKEEPING: u32 = 256;
 
 /// The way in from one peer, and the messages open on it.
 #[derive(Debug)]
@@ -60,8 +60,8 @@ impl Endpoint {
                 break;
             }
         }
-        if !self.deferring.is_empty() {
-            self.flush_outboxes();
+        if !self.deferring.is_empty() || !self.ops.sending.is_empty() || !self.serving.is_empty() {
+            self.push_on();
         }
         if self.sockets.has_bundles() {
             self.flush_bundles(budget.taken == 0);
@@ -75,10 +75,19 @@ impl Endpoint {
         budget.taken
     }
 
+    /// Sends what had found no room before.
+    #[cold]
+    fn push_on(&mut self) {
+        self.flush_outboxes();
+        self.pump_puts();
+        self.serve();
+    }
+
     #[inline(always)]
     fn take_from<D: Deliver>(&mut self, deliver: &mut D, at: usize, budget: &mut Budget) {
         // Taken out while its packets are handled, so that handlers may use the endpoint; a handler that makes progress
         // itself finds the place empty and passes over it.
+        // Links that end meanwhile leave the list, so the place may be gone.
         let Some(InboundSlot { peer, ready: true, inbound }) = self.inbound.get_mut(at) else { return };
         let peer = *peer;
         let Some(mut link) = inbound.take() else { return };
@@ -132,10 +141,12 @@ impl Endpoint {
                     rx.hold.arm(barewire_sys::ring::lines_for(len));
                     let incoming = Incoming::whole(from, port, packet.w1, payload, &rx.hold);
                     let flow = deliver.deliver(self, incoming);
-                    rx.finish(len);
+                    let kept = rx.finish(len);
                     budget.spend(len);
-                    self.peers[from.index()].stats.received += 1;
-                    self.peers[from.index()].stats.received_bytes += len as u64;
+                    let stats = &mut self.peers[from.index()].stats;
+                    stats.received += 1;
+                    stats.received_bytes += len as u64;
+                    stats.held += u64::from(kept);
                     flow.into()
                 }
                 None => self.take_other(deliver, from, rx, open, budget, packet.w0, packet.w1),
@@ -174,19 +185,24 @@ impl Endpoint {
         }
         let in_ring = if chunked { 8 } else { len };
         rx.hold.arm(barewire_sys::ring::lines_for(in_ring));
+        if self.imports.expecting() {
+            rx.read_socket();
+            rx.passed.drain(..).for_each(|(tag, fd)| self.imports.arrived(from, &tag, fd));
+        }
         let payload = if chunked { rx.chunk(len) } else { rx.ring.payload(len) };
         let handled = match payload {
             Some(payload) => self.dispatch(deliver, from, head, payload, open, &rx.hold),
             None => Handled::Nonsense("a packet that does not lie in its memory"),
         };
-        rx.finish(in_ring);
+        let kept = rx.finish(in_ring);
         if chunked {
-            rx.ring.give_back();
+            rx.give_back();
         }
         budget.spend(len);
         let stats = &mut self.peers[from.index()].stats;
         stats.received += 1;
         stats.received_bytes += len as u64;
+        stats.held += u64::from(kept);
         handled
     }
 
@@ -212,7 +228,7 @@ impl Endpoint {
                     None => Handled::Nonsense("a long message that begins wrongly"),
                 }
             }
-            Kind::Piece => match open.piece(head.w1, payload.remaining()) {
+            Kind::Piece => match open.piece(head.w1, payload.remaining(), head.flags & FLAG_LAST != 0) {
                 Some(part) => deliver.deliver(self, Incoming::part(from, part, payload, hold)).into(),
                 None => Handled::Nonsense("a piece of no message"),
             },
@@ -223,8 +239,19 @@ impl Endpoint {
                 Handled::Next
             }
             Kind::Ping => Handled::Next,
-            Kind::Credit if self.peers[from.index()].tx.returned(head.w1) => Handled::Next,
-            _ => Handled::Nonsense("a packet that this link does not carry"),
+            Kind::Credit => match self.peers[from.index()].tx.returned(head.w1) {
+                true => Handled::Next,
+                false => Handled::Nonsense("a credit that cannot be"),
+            },
+            Kind::Put => match self.on_put(deliver, from, &head, &mut payload) {
+                Some(flow) => flow.into(),
+                None => Handled::Nonsense("a put that makes no sense"),
+            },
+            Kind::Get => sense(self.on_get(from, &head, &mut payload)),
+            Kind::Data => sense(self.on_data(from, &head, &mut payload)),
+            Kind::Ack => sense(self.on_ack(from, &head, &mut payload)),
+            Kind::Atomic => sense(self.on_atomic(from, &head, &mut payload)),
+            Kind::Map => sense(self.on_map(from, &head, &mut payload)),
         }
     }
 
@@ -252,6 +279,13 @@ impl Endpoint {
     /// Where packets from `peer` come in.
     pub(crate) fn inbound_of(&mut self, peer: Peer) -> Option<&mut InboundSlot> {
         self.inbound.iter_mut().find(|slot| slot.peer == peer)
+    }
+}
+
+fn sense(handled: Option<()>) -> Handled {
+    match handled {
+        Some(()) => Handled::Next,
+        None => Handled::Nonsense("a region packet that makes no sense"),
     }
 }
 

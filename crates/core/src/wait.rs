@@ -1,20 +1,56 @@
 //! Waiting: spin, then yield, then sleep.
 //!
-//! Spinning is for a peer that runs on another processor and answers within microseconds; when more endpoints want to run
-//! than there are processors, it only keeps the peer from running, so it is cut to nothing. Yielding lets others run and
-//! costs little. Sleeping costs nothing and takes tens of microseconds to end.
+//! Spinning is for a peer that runs on another processor and answers within microseconds. When more endpoints want to run than
+//! there are processors it only keeps the peer from running, so a wait that finds others running whenever it yields stops
+//! spinning. Yielding lets others run and costs little. Sleeping costs nothing and takes tens of microseconds to end.
+//!
+//! A wait that goes on for long is reported, with who waits for whom and what is on its way: a hang that explains itself.
 
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use crate::Peer;
 use crate::endpoint::Endpoint;
 use crate::error::WaitError;
 use crate::incoming::Deliver;
-use crate::provider::Rx;
+use crate::peer::PeerState;
+use crate::progress::IDLE_BEFORE_HOUSEKEEPING;
+use crate::provider::{Rx, Tx};
 
-/// Looks between two readings of the clock.
-const SPINS: u32 = 128;
+/// Looks before the first yield, when the processors are ours.
+const SPINS: u32 = 200;
+/// A yield that takes longer than this let somebody else run.
+const BUSY_YIELD: Duration = Duration::from_micros(4);
+/// How many of the last yields let others run, at most; half of it means that the processors are shared.
+const CROWD_MAX: u32 = 16;
+
+/// What a wait is for, in the words the watchdog will use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// What is waited for, such as "the end of a put".
+    pub what: &'static str,
+    /// On whom it depends, if on one peer.
+    pub on: Option<Peer>,
+}
 
 impl Endpoint {
+    /// A handle with which any thread can wake this endpoint from its sleep.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Ignore, job::Job};
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let (alarm, done) = (endpoint.alarm().unwrap(), AtomicBool::new(false));
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| { done.store(true, Ordering::Release); alarm.ring(); });
+    ///     endpoint.wait(&mut Ignore, None, |_, _| done.load(Ordering::Acquire)).unwrap();
+    /// });
+    /// ```
+    pub fn alarm(&self) -> std::io::Result<Alarm> {
+        let [_, event] = self.bell.fds();
+        Ok(Alarm(event.try_clone_to_owned()?))
+    }
+
     /// Makes progress until `done` says so, sleeping when there is nothing to do. `timeout` of `None` waits for ever.
     ///
     /// ```
@@ -28,56 +64,102 @@ impl Endpoint {
         &mut self,
         deliver: &mut D,
         timeout: Option<Duration>,
+        done: impl FnMut(&mut Endpoint, &mut D) -> bool,
+    ) -> Result<(), WaitError> {
+        self.wait_for(Waiting { what: "a message", on: None }, deliver, timeout, done)
+    }
+
+    /// [`Endpoint::wait`], saying what for. Ends early with [`WaitError::Lost`] if `waiting.on` is gone.
+    pub fn wait_for<D: Deliver>(
+        &mut self,
+        waiting: Waiting,
+        deliver: &mut D,
+        timeout: Option<Duration>,
         mut done: impl FnMut(&mut Endpoint, &mut D) -> bool,
     ) -> Result<(), WaitError> {
-        if done(self, deliver) {
-            return Ok(());
-        }
-        if !self.guard.is_parent() {
-            return Err(WaitError::Forked);
-        }
-        let mut quiet = Quiet { since: None, started: None };
+        let mut clock = WaitClock::default();
         loop {
-            let mut spins = 0;
-            while spins < self.spins() {
-                let taken = self.progress(deliver, usize::MAX);
+            let spins = if self.crowd * 2 >= CROWD_MAX { 1 } else { SPINS };
+            let mut quiet = 0;
+            while quiet < spins {
                 if done(self, deliver) {
                     return Ok(());
                 }
-                if taken > 0 {
-                    quiet.since = None;
-                    spins = 0;
+                if self.progress(deliver, usize::MAX) > 0 {
+                    clock.quiet_since = None;
+                    quiet = 0;
                 } else {
                     std::hint::spin_loop();
-                    spins += 1;
+                    quiet += 1;
                 }
             }
-            let now = Instant::now();
-            let started = *quiet.started.get_or_insert(now);
-            if timeout.is_some_and(|timeout| now - started >= timeout) {
-                return Err(WaitError::TimedOut);
+            if done(self, deliver) {
+                return Ok(());
             }
-            let idle = now - *quiet.since.get_or_insert(now);
-            if idle < self.config.yield_for {
-                std::thread::yield_now();
-            } else {
-                let left = timeout.map(|timeout| timeout.saturating_sub(now - started));
-                self.sleep(deliver, left);
-            }
+            self.wait_longer(waiting, deliver, timeout, &mut clock)?;
         }
     }
 
-    fn spins(&self) -> u32 {
-        SPINS
+    /// One step of a wait that spinning did not end: look at the clock, then yield or sleep.
+    #[cold]
+    #[inline(never)]
+    fn wait_longer<D: Deliver>(
+        &mut self,
+        waiting: Waiting,
+        deliver: &mut D,
+        timeout: Option<Duration>,
+        clock: &mut WaitClock,
+    ) -> Result<(), WaitError> {
+        if !self.guard.is_parent() {
+            return Err(WaitError::Forked);
+        }
+        if let Some(peer) = waiting.on.filter(|peer| self.peers.get(peer.index()).is_none_or(|p| p.is_gone()))
+        {
+            return Err(WaitError::Lost(peer));
+        }
+        let now = Instant::now();
+        let started = *clock.started.get_or_insert(now);
+        if timeout.is_some_and(|timeout| now - started >= timeout) {
+            return Err(WaitError::TimedOut);
+        }
+        let idle = now - *clock.quiet_since.get_or_insert(now);
+        if idle < self.config.yield_for {
+            std::thread::yield_now();
+            let busy = now.elapsed() > BUSY_YIELD;
+            self.crowd = if busy { (self.crowd + 1).min(CROWD_MAX) } else { self.crowd.saturating_sub(1) };
+            return Ok(());
+        }
+        if self.report_wanted {
+            self.report_wanted = false;
+            let text = self.describe_wait(waiting, now - started, idle);
+            self.directory.report(&text);
+        }
+        let mut longest = timeout.map(|timeout| timeout.saturating_sub(now - started));
+        if self.config.watchdog > Duration::ZERO {
+            let due = *clock.report_after.get_or_insert(self.config.watchdog);
+            if idle >= due {
+                let text = self.describe_wait(waiting, now - started, idle);
+                tracing::warn!("{text}");
+                eprintln!("{text}");
+                clock.report_after = Some(due * 2);
+            } else {
+                longest = Some(longest.map_or(due - idle, |longest| longest.min(due - idle)));
+            }
+        }
+        self.sleep(deliver, longest);
+        Ok(())
     }
 
     /// Sleeps until something may have arrived, at most `longest`.
-    #[cold]
     fn sleep<D: Deliver>(&mut self, deliver: &mut D, longest: Option<Duration>) {
         if self.doze() {
             let longest = longest.into_iter().chain(self.deadline()).min();
             let ready = self.poller.wait(longest);
             ready.into_iter().for_each(|source| self.attend(source));
+        } else {
+            // Something is in the making that rings no bell, such as a connection: look again soon.
+            let soon = Duration::from_millis(if self.connecting.is_empty() { 0 } else { 1 });
+            self.poller.wait(Some(soon)).into_iter().for_each(|source| self.attend(source));
         }
         self.undoze();
         self.housekeep(deliver);
@@ -85,11 +167,24 @@ impl Endpoint {
 
     /// Before waiting on [`Endpoint::fd`]: asks to be woken. False if there is something to do already; then make progress
     /// instead of waiting. After waiting, make progress as usual.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Ignore, Port, job::Job};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// assert!(endpoint.doze(), "nothing to do: wait on endpoint.fd()");
+    /// endpoint.send(endpoint.me(), Port(0), 0, b"").unwrap();
+    /// assert!(!endpoint.doze(), "there is a message to take");
+    /// assert_eq!(endpoint.progress(&mut Ignore, usize::MAX), 1);
+    /// ```
     pub fn doze(&mut self) -> bool {
+        self.want_room();
+        // Whatever wakes us may be a socket or a listener: the next call of `progress` that finds nothing looks at them,
+        // and forgets the ring of the bell.
+        self.idle = IDLE_BEFORE_HOUSEKEEPING;
         self.bell.doze();
         self.dozing = true;
         self.flush_before_sleep();
-        let quiet = self.deferring.is_empty()
+        let quiet = !self.found_room()
             && self.connecting.iter().all(|&to| self.is_dialling(to))
             && self.pending.is_empty()
             && self.lost.is_empty()
@@ -111,10 +206,91 @@ impl Endpoint {
             self.dozing = false;
         }
     }
+
+    /// Who waits for whom, and what is on its way.
+    fn describe_wait(&mut self, waiting: Waiting, waited: Duration, idle: Duration) -> String {
+        let mut text = format!(
+            "barewire: rank {} (pid {}) has waited {:.1} s for {}",
+            self.me,
+            std::process::id(),
+            waited.as_secs_f64(),
+            waiting.what
+        );
+        if let Some(peer) = waiting.on {
+            text += &format!(" of rank {peer}");
+        }
+        text += &format!("; nothing has arrived for {:.1} s.", idle.as_secs_f64());
+        for peer in 0..self.size() {
+            if Peer(peer) != self.me {
+                text += &self.describe_peer(Peer(peer), waiting.on == Some(Peer(peer)));
+            }
+        }
+        text
+    }
+
+    /// One line about a peer, if there is anything to say.
+    fn describe_peer(&mut self, peer: Peer, asked: bool) -> String {
+        let pending = self.ops.pending_with(peer);
+        let entry = &mut self.peers[peer.index()];
+        if entry.state == PeerState::Unknown && !asked {
+            return String::new();
+        }
+        let credit = match &mut entry.tx {
+            Tx::Closed => "no link".to_owned(),
+            Tx::Ring(ring) => {
+                let (used, lines) = ring.credit();
+                format!("{used} of {lines} lines on their way")
+            }
+            Tx::Tcp(tcp) => {
+                let (used, window) = tcp.credit();
+                format!("{used} of {window} bytes on their way, {} not written yet", tcp.gathered())
+            }
+        };
+        let process = entry.card.as_ref().map_or(String::new(), |card| process_state(card.pid));
+        format!(
+            "\n  rank {peer}{process}: {}, {credit}, {} deferred, {pending} region operations under way; {}",
+            match &entry.state {
+                PeerState::Unknown => "never connected",
+                PeerState::Connecting => "connecting",
+                PeerState::Connected => "connected",
+                PeerState::Left => "left",
+                PeerState::Lost(reason) => reason,
+            },
+            entry.outbox.len(),
+            entry.stats
+        )
+    }
 }
 
-/// When things fell quiet, and when the wait began; read from the clock only once there is time to.
-struct Quiet {
-    since: Option<Instant>,
+/// Wakes one endpoint from its sleep, or keeps it from falling asleep once.
+#[derive(Debug)]
+pub struct Alarm(OwnedFd);
+
+impl Alarm {
+    /// Wakes the endpoint. One system call, whether it sleeps or not.
+    pub fn ring(&self) {
+        // It fails only when the count is at its limit, and then the endpoint wakes anyway.
+        let _ = barewire_sys::rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+}
+
+/// The state of a process of this host, in words; a stopped process is suspect, not dead.
+fn process_state(pid: u32) -> String {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    match state {
+        Some('T' | 't') => format!(" (pid {pid}, stopped by a signal or a debugger)"),
+        Some('Z' | 'X') => format!(" (pid {pid}, ended)"),
+        Some('R') => format!(" (pid {pid}, computing)"),
+        Some(_) => format!(" (pid {pid}, asleep)"),
+        None => format!(" (pid {pid})"),
+    }
+}
+
+/// What a wait has read from the clock; nothing, while spinning is enough.
+#[derive(Default)]
+struct WaitClock {
     started: Option<Instant>,
+    quiet_since: Option<Instant>,
+    report_after: Option<Duration>,
 }

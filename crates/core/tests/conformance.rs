@@ -29,6 +29,9 @@ for_every_provider! {
     a_peer_that_leaves_is_told_once_and_after_all_it_sent
     a_sleeper_is_woken
     a_budget_takes_about_so_much_and_the_rest_later
+    a_sender_asleep_for_want_of_room_is_woken_when_there_is_some
+    a_receiver_asleep_is_woken_by_a_message
+    a_held_frame_stops_its_sender_and_nobody_else
 }
 
 fn shm_only() -> Config {
@@ -360,5 +363,111 @@ fn a_budget_takes_about_so_much_and_the_rest_later(config: &Config) {
         assert!(before <= 50);
         send(&mut ep, &mut d, other, 99, b"");
         ep.wait(&mut d, PATIENCE, |_, d| d.got.len() == 51).unwrap();
+    });
+}
+
+fn a_sender_asleep_for_want_of_room_is_woken_when_there_is_some(config: &Config) {
+    let config = Config {
+        yield_for: Duration::ZERO,
+        watchdog: Duration::ZERO,
+        credit_bytes: 30_000,
+        ..config.clone()
+    };
+    run(2, &config, |mut ep| {
+        let other = Peer(1 - ep.me().0);
+        let mut d = Collect::default();
+        const MESSAGES: u64 = 3000;
+        if ep.me() == Peer(0) {
+            let mut next = 0;
+            // Every wait for room goes straight to sleep.
+            ep.wait(&mut d, PATIENCE, |ep, _| {
+                while next < MESSAGES {
+                    match ep.send(other, Port(1), next, &[0; 500]) {
+                        Ok(()) => next += 1,
+                        Err(SendError::Full) => return false,
+                        Err(e) => panic!("{e}"),
+                    }
+                }
+                true
+            })
+            .unwrap();
+            ep.wait(&mut d, PATIENCE, |_, d| !d.got.is_empty()).unwrap();
+        } else {
+            while (d.got.len() as u64) < MESSAGES {
+                thread::sleep(Duration::from_micros(300));
+                ep.progress(&mut d, 20_000);
+            }
+            send(&mut ep, &mut d, other, 0, b"");
+        }
+    });
+}
+
+fn a_receiver_asleep_is_woken_by_a_message(config: &Config) {
+    run(2, &Config { yield_for: Duration::ZERO, ..config.clone() }, |mut ep| {
+        let other = Peer(1 - ep.me().0);
+        let mut d = Collect::default();
+        for round in 0..300 {
+            if ep.me() == Peer(0) {
+                if round % 10 == 0 {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                send(&mut ep, &mut d, other, round, b"ping");
+            }
+            ep.wait(&mut d, PATIENCE, |_, d| d.got.len() as u64 > round).unwrap();
+            if ep.me() == Peer(1) {
+                send(&mut ep, &mut d, other, round, b"pong");
+            }
+        }
+    });
+}
+
+fn a_held_frame_stops_its_sender_and_nobody_else(config: &Config) {
+    run(3, &Config { credit_bytes: 50_000, ..config.clone() }, |mut ep| {
+        let mut d = Collect::default();
+        match ep.me() {
+            Peer(0) => {
+                let mut frames = Vec::new();
+                let mut others = 0;
+                // Keeps everything of rank 1, takes everything of rank 2.
+                let mut hold = |_: &mut Endpoint, p: Incoming<'_>| {
+                    match p.from {
+                        Peer(1) => frames.push(p.hold()),
+                        _ => others += 1,
+                    }
+                    Flow::Continue
+                };
+                ep.wait(&mut hold, PATIENCE, |ep, _| {
+                    ep.peer_stats(Peer(2)).received >= 5000 && ep.peer_stats(Peer(1)).received >= 50
+                })
+                .unwrap();
+                for _ in 0..10_000 {
+                    ep.progress(&mut hold, usize::MAX);
+                }
+                assert_eq!(others, 5000);
+                assert!(frames.len() < 600, "credit ran out: {} frames are held", frames.len());
+                let mut next = 0u64;
+                while next < 5000 {
+                    // Dropping frames gives the credit back; all the rest arrives, in order.
+                    for frame in frames.drain(..) {
+                        assert_eq!(frame.imm, next);
+                        next += 1;
+                    }
+                    ep.progress(
+                        &mut |_: &mut Endpoint, p: Incoming<'_>| {
+                            frames.push(p.hold());
+                            Flow::Continue
+                        },
+                        usize::MAX,
+                    );
+                    thread::yield_now();
+                }
+                send(&mut ep, &mut d, Peer(1), 0, b"");
+                send(&mut ep, &mut d, Peer(2), 0, b"");
+            }
+            _ => {
+                (0..5000).for_each(|i| send(&mut ep, &mut d, Peer(0), i, &[1; 100]));
+                ep.wait(&mut d, PATIENCE, |_, d| !d.got.is_empty()).unwrap();
+            }
+        }
     });
 }

@@ -7,8 +7,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::EventfdFlags;
 
+use crate::doorbell;
 use crate::map::{MapError, Segment};
-use crate::sync::{AtomicU32, Ordering, SenderOrder, before_last_look, can_barrier_others};
+use crate::sync::{AtomicU32, Ordering, SenderOrder, can_barrier_others};
 
 const SLEEPING: usize = 0;
 const BARRIERS: usize = 64;
@@ -43,15 +44,12 @@ impl Bell {
 
     /// Says "I sleep from now on". Look for messages once more after this, and only then wait on the fd.
     pub fn doze(&self) {
-        // SYNC doorbell: the barrier in `before_last_look` orders this before the caller's last look.
-        self.flag().store(1, Ordering::Relaxed);
-        before_last_look();
+        doorbell::doze(self.flag());
     }
 
     /// Says "I am awake" and forgets earlier rings.
     pub fn wake(&self) {
-        // SYNC doorbell: no order needed; a stale 1 costs a sender one needless ring.
-        self.flag().store(0, Ordering::Relaxed);
+        doorbell::wake(self.flag());
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.event, &mut count);
     }
@@ -98,23 +96,22 @@ impl Ringer {
     /// After publishing: wakes the receiver if it sleeps, and says whether it did.
     #[inline(always)]
     pub fn ring(&self) -> bool {
-        self.order.after_publish();
-        // SYNC doorbell: pairs with the store in `Bell::doze`, by way of the barrier there.
-        if word(&self.segment, SLEEPING).load(Ordering::Relaxed) == 0 {
-            return false;
+        let must = doorbell::must_ring(word(&self.segment, SLEEPING), self.order);
+        if must {
+            self.ring_now();
         }
-        self.ring_now()
+        must
     }
 
+    /// Wakes the receiver, whatever its flag says.
     #[cold]
-    #[inline(never)]
-    fn ring_now(&self) -> bool {
-        // SYNC doorbell: of several senders one rings; the sleeper looks at everything when it wakes.
-        if word(&self.segment, SLEEPING).swap(0, Ordering::AcqRel) != 0 {
-            let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
-            return true;
-        }
-        false
+    pub fn ring_now(&self) {
+        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+    }
+
+    /// How a look at flags in this peer's shared memory is ordered behind a publication.
+    pub fn order(&self) -> SenderOrder {
+        self.order
     }
 }
 

@@ -12,15 +12,26 @@ pub mod bell;
 #[cfg(not(loom))]
 pub mod copy;
 #[cfg(not(loom))]
+pub mod cpu;
+pub mod doorbell;
+#[cfg(not(loom))]
 pub mod fork;
+#[cfg(not(loom))]
+pub mod inherit;
+#[cfg(not(loom))]
+pub mod loan;
 #[cfg(not(loom))]
 pub mod map;
 #[cfg(not(loom))]
 pub mod memory;
 pub mod ring;
+#[cfg(not(loom))]
+pub mod spawn;
 pub mod sync;
 #[cfg(not(loom))]
 pub mod tcp;
+#[cfg(not(loom))]
+pub mod userbuf;
 #[cfg(not(loom))]
 pub mod wirebuf;
 

@@ -13,6 +13,9 @@
 //!  └───────────────┘  └──────────┴────────────────────────┴──────────┴───────────────
 //! ```
 //!
+//! A producer that has to wait for room says so in the control page before it sleeps, and the consumer rings it when it gives
+//! lines back: the doorbell's protocol with the roles exchanged.
+//!
 //! What the consumer publishes is a *count* of lines it gives back, not its position: lines whose contents it has taken
 //! over elsewhere but not yet accounted for stay charged to the producer. Ring space is the credit.
 //!
@@ -154,13 +157,11 @@ impl Head {
         (self.at & self.mask) as usize
     }
 
-    /// Passes over a packet of `need` lines whose contents are done with.
+    /// Passes over a packet of `need` lines whose contents are done with; says whether lines were given back.
     #[inline(always)]
-    pub fn pass<W: Words>(&mut self, words: &W, need: u64) {
+    pub fn pass<W: Words>(&mut self, words: &W, need: u64) -> bool {
         self.at += need;
-        if self.at - self.held - self.published >= self.quarter {
-            self.give_back(words);
-        }
+        self.at - self.held - self.published >= self.quarter && self.give_back(words)
     }
 
     /// Passes over a packet of `need` lines but keeps it charged to the producer until [`Head::release`].
@@ -174,15 +175,17 @@ impl Head {
         self.held -= lines.min(self.held);
     }
 
-    /// Tells the producer how much is free, if it has not been told.
+    /// Tells the producer how much is free; false if it has been told already.
     #[inline]
-    pub fn give_back<W: Words>(&mut self, words: &W) {
+    pub fn give_back<W: Words>(&mut self, words: &W) -> bool {
         let freed = self.at - self.held;
-        if freed > self.published {
-            self.published = freed;
-            // SYNC freed: pairs with the Acquire in `Tail::refresh`; our reads of those lines precede it.
-            words.set_freed(freed, Ordering::Release);
+        if freed <= self.published {
+            return false;
         }
+        self.published = freed;
+        // SYNC freed: pairs with the Acquire in `Tail::refresh`; our reads of those lines precede it.
+        words.set_freed(freed, Ordering::Release);
+        true
     }
 }
 
@@ -194,9 +197,13 @@ mod mapped {
     use std::os::fd::{BorrowedFd, OwnedFd};
 
     use super::*;
+    use crate::doorbell;
     use crate::map::{MapError, Segment};
-    use crate::sync::AtomicU64;
+    use crate::sync::{AtomicU32, AtomicU64, SenderOrder};
     use crate::wirebuf::{WireMut, WireRef};
+
+    /// Where in the control page the producer says that it waits for room; far from the consumer's count.
+    const WANTS_ROOM: usize = 256;
 
     /// Ring memory in a mirrored shared segment.
     #[derive(Debug)]
@@ -249,6 +256,11 @@ mod mapped {
         /// Bytes of ring data.
         pub fn bytes(&self) -> usize {
             self.lines as usize * LINE_BYTES
+        }
+
+        /// The producer's "wake me when there is room".
+        fn wants_room(&self) -> &AtomicU32 {
+            self.segment.atomic_u32(WANTS_ROOM).expect("the control page is mapped, writable and aligned")
         }
 
         #[inline(always)]
@@ -349,6 +361,13 @@ mod mapped {
             self.tail.freed()
         }
 
+        /// Before sleeping: asks the consumer to ring when it gives lines back. Look at [`Producer::freed`] once more after
+        /// the doorbell's barrier, and only then sleep.
+        pub fn want_room(&self) {
+            // SYNC room: the barrier of the doorbell that we doze on next orders this before our last look.
+            self.memory.wants_room().store(1, Ordering::Relaxed);
+        }
+
         /// Lines of the ring.
         pub fn lines(&self) -> u64 {
             self.memory.lines
@@ -402,10 +421,10 @@ mod mapped {
             })
         }
 
-        /// Passes over the packet with `len` payload bytes; its lines are free.
+        /// Passes over the packet with `len` payload bytes; its lines are free. Says whether the producer was told.
         #[inline(always)]
-        pub fn pass(&mut self, len: usize) {
-            self.head.pass(&self.memory, lines_for(len));
+        pub fn pass(&mut self, len: usize) -> bool {
+            self.head.pass(&self.memory, lines_for(len))
         }
 
         /// Passes over the packet but keeps its lines charged until [`Consumer::release`]; says how many.
@@ -415,16 +434,21 @@ mod mapped {
             lines
         }
 
-        /// Ends the charge for held lines and tells the producer.
+        /// Ends the charge for held lines.
         pub fn release(&mut self, lines: u64) {
             self.head.release(lines);
-            self.head.give_back(&self.memory);
         }
 
-        /// Tells the producer about everything that is free.
+        /// Tells the producer about everything that is free; false if there is nothing new.
         #[inline]
-        pub fn give_back(&mut self) {
-            self.head.give_back(&self.memory);
+        pub fn give_back(&mut self) -> bool {
+            self.head.give_back(&self.memory)
+        }
+
+        /// After giving back: whether the producer sleeps for want of room and has to be rung.
+        #[inline]
+        pub fn must_ring(&self, order: SenderOrder) -> bool {
+            doorbell::must_ring(self.memory.wants_room(), order)
         }
     }
 }

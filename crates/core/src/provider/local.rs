@@ -21,7 +21,7 @@ use crate::job::{JobId, JobKey};
 
 const MAGIC: &[u8; 8] = b"barewir1";
 const HELLO_BYTES: usize = 8 + 16 + 4 + 4 + 8 + 16 + auth::PROOF_BYTES;
-const FDS_MAX: usize = 2;
+const FDS_MAX: usize = 3;
 const MESSAGE_BYTES_MAX: usize = 256;
 
 /// The name under which a rank of a job listens.
@@ -47,7 +47,8 @@ pub(crate) fn accept(listener: &OwnedFd) -> Option<OwnedFd> {
     }
 }
 
-/// Connects to the endpoint listening under `name` and hands it `ring`.
+/// Connects to the endpoint listening under `name` and hands it `ring`, and `bell` to ring us when there is room in it.
+#[allow(clippy::too_many_arguments)]
 pub(crate) fn dial(
     name: &str,
     job: JobId,
@@ -55,6 +56,7 @@ pub(crate) fn dial(
     from: Peer,
     to: Peer,
     ring: &RingMemory,
+    bell: &Bell,
 ) -> Result<Dialled, Errno> {
     let socket = new_socket()?;
     net::connect(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
@@ -71,7 +73,8 @@ pub(crate) fn dial(
     hello.extend_from_slice(&nonce);
     let proof = auth::prove(key, "local hello", &[&hello]);
     hello.extend_from_slice(&proof);
-    send(&socket, &hello, &[ring.fd()])?;
+    let [flag, event] = bell.fds();
+    send(&socket, &hello, &[ring.fd(), flag, event])?;
     Ok(Dialled { fd: socket, welcome: auth::prove(key, "local welcome", &[&hello]) })
 }
 
@@ -114,7 +117,7 @@ pub(crate) fn welcome(socket: &OwnedFd, key: &JobKey, hello: &[u8], bell: &Bell)
 
 /// The answer to our hello, if it has come.
 pub(crate) fn answer(socket: &Dialled) -> Result<Option<Ringer>, Errno> {
-    let Some((bytes, mut fds)) = receive(&socket.fd)? else { return Ok(None) };
+    let Some(Letter { bytes, mut fds }) = receive(&socket.fd)? else { return Ok(None) };
     if bytes != socket.welcome || fds.len() != 2 {
         return Err(Errno::PROTO);
     }
@@ -143,8 +146,15 @@ pub(crate) fn send(socket: &OwnedFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Re
     net::sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags).map(drop)
 }
 
+/// One message and the descriptors that came with it.
+#[derive(Debug)]
+pub(crate) struct Letter {
+    pub bytes: Vec<u8>,
+    pub fds: Vec<OwnedFd>,
+}
+
 /// The next message with its descriptors; `None` if there is none now, an error if the other side is gone.
-pub(crate) fn receive(socket: &OwnedFd) -> Result<Option<(Vec<u8>, Vec<OwnedFd>)>, Errno> {
+pub(crate) fn receive(socket: &OwnedFd) -> Result<Option<Letter>, Errno> {
     let mut bytes = [0; MESSAGE_BYTES_MAX];
     let mut space = [MaybeUninit::uninit(); barewire_sys::rustix::cmsg_space!(ScmRights(FDS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -158,7 +168,7 @@ pub(crate) fn receive(socket: &OwnedFd) -> Result<Option<(Vec<u8>, Vec<OwnedFd>)
                     fds.extend(passed);
                 }
             }
-            Ok(Some((bytes[..got.bytes].to_vec(), fds)))
+            Ok(Some(Letter { bytes: bytes[..got.bytes].to_vec(), fds }))
         }
         Err(Errno::AGAIN | Errno::INTR) => Ok(None),
         Err(e) => Err(e),

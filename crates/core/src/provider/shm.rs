@@ -189,6 +189,16 @@ impl RingTx {
         self.chunks.drain(..).for_each(|(_, chunk)| pool.put_back(chunk));
     }
 
+    /// Before sleeping for want of room: asks the receiver to ring when there is some.
+    pub fn want_room(&self) {
+        self.ring.want_room();
+    }
+
+    /// Lines given back so far, looked up now.
+    pub fn freed(&mut self) -> u64 {
+        self.ring.freed()
+    }
+
     /// Lines on their way, and lines in all.
     pub fn credit(&mut self) -> (u64, u64) {
         (self.ring.position() - self.ring.freed(), self.ring.lines())
@@ -202,6 +212,8 @@ pub(crate) struct RingRx {
     /// The sender's pool, once it has used it.
     pool: Option<Segment>,
     socket: Option<OwnedFd>,
+    /// The sender's doorbell, for when it waits for room. Ourselves have none.
+    ringer: Option<Ringer>,
     pub hold: HoldSlot,
     /// Lines charged for frames that are still held.
     held: u64,
@@ -212,11 +224,13 @@ pub(crate) struct RingRx {
 }
 
 impl RingRx {
-    pub fn new(memory: RingMemory, socket: Option<OwnedFd>) -> RingRx {
+    pub fn new(memory: RingMemory, sender: Option<(OwnedFd, Ringer)>) -> RingRx {
+        let (socket, ringer) = sender.unzip();
         RingRx {
             ring: Consumer::new(memory),
             pool: None,
             socket,
+            ringer,
             hold: HoldSlot::default(),
             held: 0,
             closing: false,
@@ -231,7 +245,7 @@ impl RingRx {
     /// Whether there is nothing to take and nothing to give back.
     pub fn is_quiet(&mut self) -> bool {
         self.settle();
-        self.ring.give_back();
+        self.give_back();
         !self.closing && self.ring.peek().is_none()
     }
 
@@ -249,17 +263,36 @@ impl RingRx {
         if lines > 0 {
             self.held -= lines.min(self.held);
             self.ring.release(lines);
+            self.give_back();
         }
     }
 
-    /// Ends a packet that took `len` bytes of ring: kept by the handler, or done with.
-    #[inline(always)]
-    pub fn finish(&mut self, len: usize) {
-        if self.hold.take() {
-            self.held += self.ring.hold(len);
-        } else {
-            self.ring.pass(len);
+    /// Gives back everything that is free, and wakes a sender that sleeps for want of it.
+    pub fn give_back(&mut self) {
+        if self.ring.give_back() {
+            self.ring_sender();
         }
+    }
+
+    #[cold]
+    fn ring_sender(&self) {
+        if let Some(ringer) = &self.ringer {
+            if self.ring.must_ring(ringer.order()) {
+                ringer.ring_now();
+            }
+        }
+    }
+
+    /// Ends a packet that took `len` bytes of ring: kept by the handler, or done with. Says whether it was kept.
+    #[inline(always)]
+    pub fn finish(&mut self, len: usize) -> bool {
+        let kept = self.hold.take();
+        if kept {
+            self.held += self.ring.hold(len);
+        } else if self.ring.pass(len) {
+            self.ring_sender();
+        }
+        kept
     }
 
     /// The payload of a packet that names a chunk.
@@ -273,7 +306,7 @@ impl RingRx {
         let Some(socket) = &self.socket else { return true };
         loop {
             match local::receive(socket) {
-                Ok(Some((tag, mut fds))) => {
+                Ok(Some(local::Letter { bytes: tag, mut fds })) => {
                     let Some(fd) = fds.pop() else { continue };
                     if tag == b"pool" {
                         self.pool = self.pool.take().or_else(|| Segment::open(fd, false).ok());

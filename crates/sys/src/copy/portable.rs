@@ -31,7 +31,7 @@ unsafe fn copy_units<U: Copy>(dst: *mut u8, src: *const u8, len: usize) {
         unsafe { dst.add(at).write_volatile(src.add(at).read_volatile()) };
     }
     for at in (head..units_end).step_by(unit) {
-        // SAFETY: `at + unit <= len`; `dst + head` is aligned to `unit` unless the loop is empty, and so is `src + head`.
+        // SAFETY: `at + unit <= len`; unless the loop is empty `dst + head` is aligned to `unit`, so `src + head` is.
         unsafe { dst.add(at).cast::<U>().write_volatile(src.add(at).cast::<U>().read_volatile()) };
     }
 }
@@ -50,16 +50,16 @@ pub(super) mod as_arch {
         kernel == Kernel::Portable
     }
 
-    pub(in super::super) use super::copy as copy_small;
+    pub(in super::super) use super::{copy as copy_over_small, copy as copy_small};
 
     /// # Safety
     ///
     /// As for [`super::copy`].
-    pub(in super::super) unsafe fn copy_over_small(_: Kernel, dst: *mut u8, src: *const u8, len: usize) {
+    pub(in super::super) unsafe fn copy_over_small_with(_: Kernel, dst: *mut u8, src: *const u8, len: usize) {
         // SAFETY: the caller's promise.
         unsafe { super::copy(dst, src, len) }
     }
 
     /// Stores go through the caches as always, so there is nothing to fence.
-    pub(in super::super) use copy_over_small as stream;
+    pub(in super::super) use copy_over_small_with as stream;
 }

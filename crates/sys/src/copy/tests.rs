@@ -10,7 +10,7 @@ const FILL: u8 = 0xA5;
 type Routine = unsafe fn(Kernel, *mut u8, *const u8, usize);
 
 /// A source full of distinct-looking bytes and a destination full of [`FILL`], both aligned to a page.
-struct Bench {
+struct Stand {
     src: Vec<Page>,
     dst: Vec<Page>,
 }
@@ -19,7 +19,7 @@ struct Bench {
 #[repr(C, align(4096))]
 struct Page([u8; 4096]);
 
-impl Bench {
+impl Stand {
     fn new(len_max: usize) -> Self {
         let pages = (len_max + 2 * GUARD).div_ceil(4096) + 1;
         let mut src = vec![Page([0; 4096]); pages];
@@ -63,16 +63,16 @@ unsafe fn copy_default(_: Kernel, dst: *mut u8, src: *const u8, len: usize) {
     unsafe { copy(dst, src, len) }
 }
 
-const ROUTINES: [Routine; 3] = [copy_with, copy_stream_with, copy_default];
+const ROUTINES: [Routine; 3] = [copy_with, stream_with, copy_default];
 
 #[test]
 fn every_length_to_1024_is_exact_at_telling_alignments() {
-    let mut bench = Bench::new(1024 + 128);
+    let mut stand = Stand::new(1024 + 128);
     for kernel in Kernel::available() {
         for routine in ROUTINES {
             for len in 0..=1024 {
                 for (dst_at, src_at) in [(0, 0), (1, 0), (0, 1), (8, 24), (16, 0), (63, 31), (33, 63)] {
-                    bench.check(routine, kernel, dst_at, src_at, len);
+                    stand.check(routine, kernel, dst_at, src_at, len);
                 }
             }
         }
@@ -81,15 +81,15 @@ fn every_length_to_1024_is_exact_at_telling_alignments() {
 
 #[test]
 fn every_pair_of_alignments_is_exact_around_every_threshold() {
-    let edges = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
-    let mut bench = Bench::new(2048);
+    let edges = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048];
+    let mut stand = Stand::new(4096);
     for kernel in Kernel::available() {
         for len in edges.into_iter().flat_map(|edge| [edge - 1, edge, edge + 1]) {
             for dst_at in 0..64 {
                 for src_at in 0..64 {
-                    bench.check(copy_with, kernel, dst_at, src_at, len);
-                    if len + 1 >= STREAM_FLOOR {
-                        bench.check(copy_stream_with, kernel, dst_at, src_at, len);
+                    stand.check(copy_with, kernel, dst_at, src_at, len);
+                    if len + 1 >= STREAM_COLD_MIN_BYTES {
+                        stand.check(stream_with, kernel, dst_at, src_at, len);
                     }
                 }
             }
@@ -99,12 +99,12 @@ fn every_pair_of_alignments_is_exact_around_every_threshold() {
 
 #[test]
 fn ranges_close_within_a_page_are_exact_in_both_directions() {
-    let mut bench = Bench::new(3 * 4096);
+    let mut stand = Stand::new(3 * 4096);
     for kernel in Kernel::available() {
         for apart in (0..4096).step_by(37) {
-            for len in [513, 600, 777, 1025, 4096, 5000] {
-                bench.check(copy_with, kernel, apart, 64, len);
-                bench.check(copy_stream_with, kernel, apart, 64, len);
+            for len in [513, 600, 777, 1025, 2048, 4096, 5000] {
+                stand.check(copy_with, kernel, apart, 64, len);
+                stand.check(stream_with, kernel, apart, 64, len);
             }
         }
     }
@@ -116,11 +116,11 @@ fn copy_small_is_exact_at_every_length_and_alignment() {
         // SAFETY: the caller's promise; the test stays within SMALL_MAX.
         unsafe { copy_small(dst, src, len) }
     }
-    let mut bench = Bench::new(256);
+    let mut stand = Stand::new(256);
     for len in 0..=SMALL_MAX {
         for dst_at in 0..64 {
             for src_at in 0..64 {
-                bench.check(small, Kernel::best(), dst_at, src_at, len);
+                stand.check(small, Kernel::best(), dst_at, src_at, len);
             }
         }
     }
@@ -132,7 +132,7 @@ fn a_null_or_dangling_pair_with_no_bytes_is_not_touched() {
         // SAFETY: ranges of no bytes are valid at any address.
         unsafe {
             copy_with(kernel, std::ptr::null_mut(), std::ptr::null(), 0);
-            copy_stream_with(kernel, std::ptr::dangling_mut(), std::ptr::dangling(), 0);
+            stream_with(kernel, std::ptr::dangling_mut(), std::ptr::dangling(), 0);
         }
     }
 }
@@ -142,10 +142,10 @@ proptest! {
 
     #[test]
     fn any_length_and_alignment_is_exact(len in 0usize..300_000, dst_at in 0usize..4096, src_at in 0usize..4096) {
-        let mut bench = Bench::new(len + 4096);
+        let mut stand = Stand::new(len + 4096);
         for kernel in Kernel::available() {
             for routine in ROUTINES {
-                bench.check(routine, kernel, dst_at, src_at, len);
+                stand.check(routine, kernel, dst_at, src_at, len);
             }
         }
     }
@@ -154,11 +154,68 @@ proptest! {
 #[test]
 fn a_copy_of_several_mebibytes_is_exact() {
     let len = 5 * 1024 * 1024 + 123;
-    let mut bench = Bench::new(len + 4096);
+    let mut stand = Stand::new(len + 4096);
     for kernel in Kernel::available() {
         for routine in ROUTINES {
-            bench.check(routine, kernel, 8, 0, len);
-            bench.check(routine, kernel, 0, 8, len);
+            stand.check(routine, kernel, 8, 0, len);
+            stand.check(routine, kernel, 0, 8, len);
         }
     }
 }
+
+#[test]
+fn streaming_is_exact_at_every_remainder_of_a_line_and_a_block() {
+    let mut stand = Stand::new(3 * 16384);
+    for kernel in Kernel::available() {
+        for len in (2048..2048 + 300).chain(16384 - 70..16384 + 200).chain([2 * 16384 + 63, 2 * 16384 + 65]) {
+            for (dst_at, src_at) in [(0, 0), (8, 0), (63, 1)] {
+                stand.check(stream_with, kernel, dst_at, src_at, len);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_source_that_changes_meanwhile_yields_only_bytes_it_held() {
+    const LEN: usize = 3000;
+    let shared = Shared(Box::into_raw(Box::new([b'a'; LEN])).cast());
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let texts = [[b'a'; LEN], [b'b'; LEN]];
+            let mut turn = 0;
+            // SYNC done: pairs with the Relaxed store below; only the end of the loop depends on it.
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                turn ^= 1;
+                // SAFETY: both are LEN bytes; the shared ones are reached through raw pointers only.
+                unsafe { copy(shared.start(), texts[turn].as_ptr(), LEN) };
+            }
+        });
+        let mut out = [0; LEN];
+        let held = |byte: &u8| *byte == b'a' || *byte == b'b';
+        let wrong = Kernel::available().find(|&kernel| {
+            (0..500).any(|_| {
+                // SAFETY: both are LEN bytes, and the kernel is available.
+                unsafe { copy_with(kernel, out.as_mut_ptr(), shared.start(), LEN) };
+                !out.iter().all(held)
+            })
+        });
+        // SYNC done: pairs with the load above.
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(wrong, None);
+    });
+    // SAFETY: made by `Box::into_raw` above with this type, and the writer has ended.
+    drop(unsafe { Box::from_raw(shared.start().cast::<[u8; LEN]>()) });
+}
+
+/// Memory that two threads use as two processes would.
+struct Shared(*mut u8);
+
+impl Shared {
+    fn start(&self) -> *mut u8 {
+        self.0
+    }
+}
+
+// SAFETY: what it points to is only reached by the copies, which allow for writers.
+unsafe impl Sync for Shared {}

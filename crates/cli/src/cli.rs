@@ -1,0 +1,55 @@
+//! The command line: one binary, many names.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::{agent, run};
+
+/// Start, measure and inspect parallel programs.
+#[derive(Debug, Parser)]
+#[command(name = "barewire", version, arg_required_else_help = true, max_term_width = 110)]
+struct Cli {
+    #[command(subcommand)]
+    command: Sub,
+}
+
+#[derive(Debug, Subcommand)]
+enum Sub {
+    /// Start a parallel program on this host or on several
+    Run(Box<run::options::RunOptions>),
+    /// Say who this process is in its job: the smallest parallel program
+    Hello(crate::hello::HelloOptions),
+    /// Measure what each layer costs, beside the physical limit
+    Perf(crate::perf::PerfOptions),
+    /// Started by `run`: looks after the ranks of one host
+    #[command(hide = true)]
+    Agent(agent::AgentOptions),
+}
+
+/// Runs the command line `words`, the program's name first.
+pub fn main(words: Vec<OsString>) -> anyhow::Result<ExitCode> {
+    let name = words.first().and_then(|name| Path::new(name).file_name()).and_then(|name| name.to_str());
+    if let Some(name @ ("mpirun" | "mpiexec")) = name {
+        return run::run(name, words.iter().skip(1).cloned());
+    }
+    // `run` has habits of its own: its words are read where they are understood.
+    if words.get(1).is_some_and(|word| word == "run") {
+        return run::run("barewire run", words.into_iter().skip(2));
+    }
+    let matches = definition().get_matches_from(words);
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    match cli.command {
+        Sub::Run(_) => unreachable!("`run` is taken above"),
+        Sub::Hello(options) => crate::hello::run(&options),
+        Sub::Perf(options) => crate::perf::run(&options),
+        Sub::Agent(options) => agent::run(&options).map(|()| ExitCode::SUCCESS),
+    }
+}
+
+/// The whole command, for help, completions and man pages.
+pub fn definition() -> clap::Command {
+    Cli::command()
+}

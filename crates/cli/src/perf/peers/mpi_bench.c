@@ -1,0 +1,157 @@
+/* The measurements that `barewire perf compare` runs on every MPI: the same work, on command, so that rounds can alternate.
+ *
+ * Usage: mpi_bench DIR. Commands are lines in DIR/command: "number verb bytes count window". Rank 0 answers in
+ * DIR/answer with "number nanoseconds-per-operation". Between commands the ranks sleep, so that nobody disturbs the others. */
+#define _GNU_SOURCE
+#include <mpi.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static int rank, size;
+static char *out, *in;
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1e9 + t.tv_nsec;
+}
+
+/* One way between ranks 0 and 1. */
+static double latency(int bytes, long count) {
+    double start = now();
+    for (long i = 0; i < count; i++) {
+        if (rank == 0) {
+            MPI_Send(out, bytes, MPI_BYTE, 1, 1, MPI_COMM_WORLD);
+            MPI_Recv(in, bytes, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        } else if (rank == 1) {
+            MPI_Recv(in, bytes, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Send(out, bytes, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
+        }
+    }
+    return (now() - start) / count / 2;
+}
+
+/* Messages from rank 0 to rank 1, `window` at a time, each window answered by an empty message. */
+static double rate(int bytes, long count, int window) {
+    static MPI_Request requests[4096];
+    if (window > 4096) window = 4096;
+    double start = now();
+    for (long done = 0; done < count; done += window) {
+        if (rank == 0) {
+            for (int i = 0; i < window; i++) MPI_Isend(out, bytes, MPI_BYTE, 1, 2, MPI_COMM_WORLD, &requests[i]);
+            MPI_Waitall(window, requests, MPI_STATUSES_IGNORE);
+            MPI_Recv(in, 0, MPI_BYTE, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        } else if (rank == 1) {
+            for (int i = 0; i < window; i++) MPI_Irecv(in, bytes, MPI_BYTE, 0, 2, MPI_COMM_WORLD, &requests[i]);
+            MPI_Waitall(window, requests, MPI_STATUSES_IGNORE);
+            MPI_Send(out, 0, MPI_BYTE, 0, 3, MPI_COMM_WORLD);
+        }
+    }
+    return (now() - start) / count;
+}
+
+/* A token once round all ranks. */
+static double ring(int bytes, long count) {
+    int next = (rank + 1) % size, before = (rank + size - 1) % size;
+    double start = now();
+    for (long i = 0; i < count; i++) {
+        if (rank == 0) {
+            MPI_Send(out, bytes, MPI_BYTE, next, 4, MPI_COMM_WORLD);
+            MPI_Recv(in, bytes, MPI_BYTE, before, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        } else {
+            MPI_Recv(in, bytes, MPI_BYTE, before, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Send(out, bytes, MPI_BYTE, next, 4, MPI_COMM_WORLD);
+        }
+    }
+    return (now() - start) / count;
+}
+
+/* Both neighbours at once. */
+static double halo(int bytes, long count) {
+    int next = (rank + 1) % size, before = (rank + size - 1) % size;
+    MPI_Request r[4];
+    double start = now();
+    for (long i = 0; i < count; i++) {
+        MPI_Irecv(in, bytes, MPI_BYTE, before, 5, MPI_COMM_WORLD, &r[0]);
+        MPI_Irecv(in + bytes, bytes, MPI_BYTE, next, 6, MPI_COMM_WORLD, &r[1]);
+        MPI_Isend(out, bytes, MPI_BYTE, next, 5, MPI_COMM_WORLD, &r[2]);
+        MPI_Isend(out, bytes, MPI_BYTE, before, 6, MPI_COMM_WORLD, &r[3]);
+        MPI_Waitall(4, r, MPI_STATUSES_IGNORE);
+    }
+    return (now() - start) / count;
+}
+
+static double collective(const char *verb, int bytes, long count) {
+    double start = now();
+    for (long i = 0; i < count; i++) {
+        if (!strcmp(verb, "barrier")) MPI_Barrier(MPI_COMM_WORLD);
+        else if (!strcmp(verb, "bcast")) MPI_Bcast(out, bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+        else if (!strcmp(verb, "allreduce")) MPI_Allreduce(out, in, bytes / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        else if (!strcmp(verb, "alltoall")) MPI_Alltoall(out, bytes, MPI_BYTE, in, bytes, MPI_BYTE, MPI_COMM_WORLD);
+    }
+    return (now() - start) / count;
+}
+
+static double run(const char *verb, int bytes, long count, int window) {
+    if (!strcmp(verb, "latency")) return latency(bytes, count);
+    if (!strcmp(verb, "rate")) return rate(bytes, count, window);
+    if (!strcmp(verb, "ring")) return ring(bytes, count);
+    if (!strcmp(verb, "halo")) return halo(bytes, count);
+    return collective(verb, bytes, count);
+}
+
+int main(int argc, char **argv) {
+    char path[4096], line[256], verb[32];
+    long seen = 0;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (argc < 2) MPI_Abort(MPI_COMM_WORLD, 2);
+    out = malloc((size_t)(8 << 20) * (size > 4 ? 2 : 1));
+    in = malloc((size_t)(8 << 20) * (size > 4 ? 2 : 1));
+    memset(out, 0, 8 << 20);
+    memset(in, 0, 8 << 20);
+    /* PIN=1: rank r to the r-th processor, as every program under comparison does. */
+    if (getenv("BENCH_PIN")) {
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        CPU_SET(rank % (int)sysconf(_SC_NPROCESSORS_ONLN), &set);
+        sched_setaffinity(0, sizeof set, &set);
+    }
+    for (;;) {
+        long number = 0, count = 0;
+        int bytes = 0, window = 0;
+        snprintf(path, sizeof path, "%s/command", argv[1]);
+        FILE *f = fopen(path, "r");
+        if (f) {
+            if (fgets(line, sizeof line, f) && sscanf(line, "%ld %31s %d %ld %d", &number, verb, &bytes, &count, &window) < 2)
+                number = 0;
+            fclose(f);
+        }
+        if (number <= seen) {
+            usleep(500);
+            continue;
+        }
+        seen = number;
+        if (!strcmp(verb, "quit")) break;
+        MPI_Barrier(MPI_COMM_WORLD);
+        run(verb, bytes, count / 10 + 1, window ? window : 1);
+        MPI_Barrier(MPI_COMM_WORLD);
+        double each = run(verb, bytes, count, window ? window : 1);
+        if (rank == 0) {
+            char temporary[4200];
+            snprintf(temporary, sizeof temporary, "%s/answer.new", argv[1]);
+            snprintf(path, sizeof path, "%s/answer", argv[1]);
+            f = fopen(temporary, "w");
+            fprintf(f, "%ld %.3f\n", number, each);
+            fclose(f);
+            rename(temporary, path);
+        }
+    }
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,183 @@
+//! The physical limits: a cache line from processor to processor, a bare ring, a copy loop.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use barewire_core::region::Memory;
+use barewire_core::{Peer, Port};
+use barewire_sys::map::Segment;
+use barewire_sys::ring::{Consumer, Producer, RingMemory};
+
+use super::{Rungs, each};
+
+const FDS: Port = Port(20);
+const RING_BYTES: usize = 32 << 10;
+const CHUNK_BYTES: usize = 32 << 10;
+const CHUNKS: usize = 8;
+
+/// Memory that two ranks share without any library between them.
+pub struct Limits {
+    line: Segment,
+    trips: u64,
+    /// Our ring to the other rank, and its ring to us.
+    tx: Producer,
+    rx: Consumer,
+    /// Chunks through which long packets of the bare ring go: ours, and the other rank's.
+    chunks: Segment,
+    their_chunks: Segment,
+    /// Where copies go: memory like a region's.
+    target: Memory,
+}
+
+/// Ranks 0 and 1 make the shared memory on first use.
+fn limits(rungs: &mut Rungs) -> Result<&mut Limits> {
+    if rungs.limits.is_none() {
+        let other = Peer(1 - rungs.rank());
+        let line = Segment::create("perf-line", 4096)?;
+        let ring = RingMemory::create(RING_BYTES)?;
+        let chunks = Segment::create("perf-chunks", CHUNKS * CHUNK_BYTES)?;
+        let fds = [line.fd().as_raw_fd(), ring.fd().as_raw_fd(), chunks.fd().as_raw_fd()];
+        let text = format!("{} {} {} {}", std::process::id(), fds[0], fds[1], fds[2]);
+        rungs.tell(other, FDS, text.as_bytes())?;
+        let text = String::from_utf8(rungs.hear(FDS)?)?;
+        let numbers: Vec<u32> = text.split(' ').map(str::parse).collect::<Result<_, _>>()?;
+        let open = |at: usize| -> Result<OwnedFd> {
+            let path = format!("/proc/{}/fd/{}", numbers[0], numbers[at]);
+            let file = std::fs::File::options().read(true).write(true).open(&path);
+            Ok(file.with_context(|| format!("opening the other rank's {path}"))?.into())
+        };
+        let theirs = RingMemory::open(open(2)?, RING_BYTES)?;
+        // Both use the line of rank 0.
+        let line = if rungs.rank() == 0 { line } else { Segment::open(open(1)?, true)? };
+        rungs.limits = Some(Limits {
+            line,
+            trips: 0,
+            tx: Producer::new(ring),
+            rx: Consumer::new(theirs),
+            their_chunks: Segment::open(open(3)?, true)?,
+            chunks,
+            target: Memory::shared(8 << 20)?,
+        });
+        rungs.meet()?;
+    }
+    Ok(rungs.limits.as_mut().expect("made above"))
+}
+
+/// One way of a cache line between the processors of ranks 0 and 1.
+pub fn line_latency(rungs: &mut Rungs, count: u64) -> Result<f64> {
+    let me = rungs.rank();
+    let limits = limits(rungs)?;
+    let word = |offset| limits.line.atomic_u64(offset).expect("a page has these words");
+    let (ping, pong) = (word(0), word(256));
+    let start = Instant::now();
+    for trip in limits.trips + 1..=limits.trips + count {
+        if me == 0 {
+            ping.store(trip, Ordering::Release);
+            while pong.load(Ordering::Acquire) != trip {}
+        } else {
+            while ping.load(Ordering::Acquire) != trip {}
+            pong.store(trip, Ordering::Release);
+        }
+    }
+    limits.trips += count;
+    Ok(each(start, count * 2))
+}
+
+fn push(limits: &mut Limits, out: &[u8], at: &mut usize) {
+    let bytes = out.len();
+    if bytes <= 4096 {
+        while limits
+            .tx
+            .push(1, 0, bytes, 0, |wire| {
+                wire.write(out);
+            })
+            .is_err()
+        {}
+        return;
+    }
+    for piece in out.chunks(CHUNK_BYTES) {
+        let chunk = *at % CHUNKS * CHUNK_BYTES;
+        *at += 1;
+        // One line for each chunk: no more than `CHUNKS` of them may be on their way.
+        while limits.tx.position() - limits.tx.freed() >= CHUNKS as u64 {}
+        limits.chunks.wire_mut(chunk, piece.len()).expect("inside the segment").write(piece);
+        let named = (chunk as u64) << 32 | piece.len() as u64;
+        while limits.tx.push(1, named, 0, 0, |_| {}).is_err() {}
+    }
+}
+
+fn pull(limits: &mut Limits, into: &mut [u8]) {
+    let bytes = into.len();
+    if bytes <= 4096 {
+        while limits.rx.peek().is_none() {}
+        limits.rx.payload(bytes).expect("short").read(into);
+        limits.rx.pass(bytes);
+        return;
+    }
+    let mut got = 0;
+    while got < bytes {
+        let Some(packet) = limits.rx.peek() else { continue };
+        let (chunk, n) = ((packet.w1 >> 32) as usize, packet.w1 as u32 as usize);
+        limits.their_chunks.wire_ref(chunk, n).expect("inside the segment").read(&mut into[got..got + n]);
+        limits.rx.pass(0);
+        limits.rx.give_back();
+        got += n;
+    }
+}
+
+/// One way of a packet through a bare ring.
+pub fn ring_latency(rungs: &mut Rungs, bytes: usize, count: u64) -> Result<f64> {
+    let me = rungs.rank();
+    limits(rungs)?;
+    let (limits, out, into) = parts(rungs, bytes);
+    let mut at = 0;
+    let start = Instant::now();
+    for _ in 0..count {
+        if me == 0 {
+            push(limits, out, &mut at);
+        }
+        pull(limits, into);
+        if me != 0 {
+            push(limits, out, &mut at);
+        }
+    }
+    Ok(each(start, count * 2))
+}
+
+/// Packets through a bare ring from rank 0 to rank 1, without a pause.
+pub fn ring_rate(rungs: &mut Rungs, bytes: usize, count: u64) -> Result<f64> {
+    let me = rungs.rank();
+    limits(rungs)?;
+    let (limits, out, into) = parts(rungs, bytes);
+    let mut at = 0;
+    let start = Instant::now();
+    if me == 0 {
+        (0..count).for_each(|_| push(limits, out, &mut at));
+        pull(limits, &mut []);
+    } else {
+        (0..count).for_each(|_| pull(limits, into));
+        push(limits, &[], &mut at);
+    }
+    Ok(each(start, count))
+}
+
+/// The best copy loop from a user's buffer into memory like a region's, by rank 0 alone.
+pub fn copy_rate(rungs: &mut Rungs, bytes: usize, count: u64) -> Result<f64> {
+    let me = rungs.rank();
+    limits(rungs)?;
+    let (limits, out, _) = parts(rungs, bytes);
+    let start = Instant::now();
+    if me == 0 {
+        for _ in 0..count {
+            anyhow::ensure!(limits.target.write(0, out), "the target holds 8 MiB");
+        }
+    }
+    Ok(each(start, count))
+}
+
+fn parts(rungs: &mut Rungs, bytes: usize) -> (&mut Limits, &[u8], &mut [u8]) {
+    let limits = rungs.limits.as_mut().expect("made by the caller");
+    (limits, &rungs.out[..bytes], &mut rungs.into[..bytes])
+}

@@ -1,0 +1,275 @@
+//! What became of the job: the first failure, the exit status, and a summary that says what to look at.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use crate::signals;
+
+/// Why the job ended as it did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// A rank ended badly.
+    Rank {
+        /// Which.
+        rank: u32,
+        /// What wait(2) said.
+        status: i32,
+    },
+    /// A rank asked for the end of the job.
+    Abort {
+        /// Which.
+        rank: u32,
+        /// With this status.
+        code: i32,
+        /// And these words.
+        message: String,
+    },
+    /// A host was lost.
+    Host {
+        /// Its name.
+        host: String,
+        /// What is known about it.
+        reason: String,
+    },
+    /// A program, or a whole host, could not be started.
+    NotStarted {
+        /// Where.
+        host: String,
+        /// The status a shell would give.
+        status: i32,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// Somebody ended the launcher.
+    Signal(i32),
+    /// The time was up.
+    Timeout(std::time::Duration),
+    /// Nobody reads the output any more.
+    NobodyReads,
+}
+
+/// Collects failures as they happen.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    first: Option<Failure>,
+    /// Ranks that failed later, before anybody was asked to end.
+    also: Vec<(u32, i32)>,
+}
+
+impl Outcome {
+    /// Notes a failure; true if it is the first.
+    pub fn note(&mut self, failure: Failure) -> bool {
+        match (&self.first, failure) {
+            (None, failure) => {
+                self.first = Some(failure);
+                true
+            }
+            (Some(_), Failure::Rank { rank, status }) => {
+                self.also.push((rank, status));
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// The first failure.
+    pub fn first(&self) -> Option<&Failure> {
+        self.first.as_ref()
+    }
+
+    /// The status to end with. A job that keeps going survives ranks that signals kill and hosts that vanish.
+    pub fn exit_code(&self, keep_going: bool) -> u8 {
+        let survived = |status: i32| keep_going && ExitStatus::from_raw(status).signal().is_some();
+        let statuses = self.also.iter().map(|(_, status)| *status);
+        match &self.first {
+            None => 0,
+            Some(Failure::Rank { status, .. }) if survived(*status) => {
+                statuses.filter(|status| !survived(*status)).map(code_of).next().unwrap_or(0)
+            }
+            Some(Failure::Host { .. }) if keep_going => {
+                statuses.filter(|status| !survived(*status)).map(code_of).next().unwrap_or(0)
+            }
+            Some(Failure::Rank { status, .. }) => code_of(*status),
+            Some(Failure::Abort { code, .. }) => {
+                u8::try_from(code & 0xff).ok().filter(|code| *code != 0).unwrap_or(1)
+            }
+            Some(Failure::Host { .. }) => 1,
+            Some(Failure::NotStarted { status, .. }) => u8::try_from(*status).unwrap_or(1),
+            Some(Failure::Signal(signal)) => u8::try_from(128 + signal).unwrap_or(1),
+            Some(Failure::Timeout(_)) => 124,
+            Some(Failure::NobodyReads) => 141,
+        }
+    }
+
+    /// The summary's lines.
+    pub fn summary(&self, view: &View<'_>) -> Vec<String> {
+        let mut lines = Vec::new();
+        match &self.first {
+            None | Some(Failure::NobodyReads) => return lines,
+            Some(Failure::Rank { rank, status }) => {
+                lines.push(format!("{} {}", view.name(*rank), ending(*status)));
+                lines.extend(view.words(*rank));
+            }
+            Some(Failure::Abort { rank, code, message }) => {
+                let words = if message.is_empty() { String::new() } else { format!(": {message}") };
+                lines.push(format!("{} aborted the job with status {code}{words}", view.name(*rank)));
+            }
+            Some(Failure::Host { host, reason }) => lines.push(format!("host {host} was lost: {reason}")),
+            Some(Failure::NotStarted { host, reason, .. }) => lines.push(format!("host {host}: {reason}")),
+            Some(Failure::Signal(signal)) => lines.push(format!("ended by {}", signals::name(*signal))),
+            Some(Failure::Timeout(after)) => lines.push(format!("the time of {after:?} was up")),
+        }
+        lines.extend(self.others(view));
+        if view.ended > 0 {
+            lines.push(self.ended_by_us(view.ended));
+        }
+        lines
+    }
+
+    fn ended_by_us(&self, count: usize) -> String {
+        let others = matches!(self.first, Some(Failure::Rank { .. } | Failure::Abort { .. }));
+        match (others, count) {
+            (true, 1) => "the other rank was ended".into(),
+            (true, count) => format!("the other {count} ranks were ended"),
+            (false, 1) => "1 rank was ended".into(),
+            (false, count) => format!("{count} ranks were ended"),
+        }
+    }
+
+    /// Ranks that failed by themselves as well, those alike together.
+    fn others(&self, view: &View<'_>) -> Vec<String> {
+        let mut groups: Vec<(i32, Vec<u32>)> = Vec::new();
+        for (rank, status) in &self.also {
+            match groups.iter_mut().find(|(known, _)| known == status) {
+                Some((_, ranks)) => ranks.push(*rank),
+                None => groups.push((*status, vec![*rank])),
+            }
+        }
+        let line = |(status, mut ranks): (i32, Vec<u32>)| match ranks.as_slice() {
+            [rank] => format!("{} {} as well", view.name(*rank), ending(status)),
+            _ => {
+                ranks.sort_unstable();
+                format!("ranks {} {} as well", intervals(&ranks), ending(status))
+            }
+        };
+        groups.into_iter().map(line).collect()
+    }
+}
+
+/// What the summary needs to know about ranks.
+pub struct View<'a> {
+    /// Rank to host name and process.
+    pub place: &'a dyn Fn(u32) -> (String, Option<u32>),
+    /// Rank to its last words.
+    pub last_words: &'a dyn Fn(u32) -> Option<String>,
+    /// How many ranks were ended by us.
+    pub ended: usize,
+}
+
+impl View<'_> {
+    fn name(&self, rank: u32) -> String {
+        let (host, pid) = (self.place)(rank);
+        let pid = pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
+        format!("rank {rank} on {host}{pid}")
+    }
+
+    fn words(&self, rank: u32) -> Option<String> {
+        (self.last_words)(rank).map(|words| format!("  its last words: {words}"))
+    }
+}
+
+/// How a rank ended, in words.
+pub fn ending(status: i32) -> String {
+    let status = ExitStatus::from_raw(status);
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => {
+            let meaning = match signals::meaning(signal) {
+                "" => String::new(),
+                meaning => format!(" ({meaning})"),
+            };
+            let core = if status.core_dumped() { ", core dumped" } else { "" };
+            format!("was killed by {}{meaning}{core}", signals::name(signal))
+        }
+        (None, code) => format!("ended with status {}", code.unwrap_or(-1)),
+    }
+}
+
+/// The status a shell would give.
+fn code_of(status: i32) -> u8 {
+    let status = ExitStatus::from_raw(status);
+    let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+    u8::try_from(code).unwrap_or(1)
+}
+
+/// `0-3, 7` for sorted ranks.
+pub fn intervals(ranks: &[u32]) -> String {
+    let mut parts: Vec<(u32, u32)> = Vec::new();
+    for &rank in ranks {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == rank => *last = rank,
+            _ => parts.push((rank, rank)),
+        }
+    }
+    let text = |(first, last): &(u32, u32)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    parts.iter().map(text).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXIT_3: i32 = 3 << 8;
+    const KILLED: i32 = 9;
+
+    fn outcome(failures: &[Failure]) -> Outcome {
+        let mut outcome = Outcome::default();
+        for failure in failures {
+            outcome.note(failure.clone());
+        }
+        outcome
+    }
+
+    fn rank(rank: u32, status: i32) -> Failure {
+        Failure::Rank { rank, status }
+    }
+
+    #[test]
+    fn the_first_failure_decides() {
+        assert_eq!(outcome(&[]).exit_code(false), 0);
+        assert_eq!(outcome(&[rank(2, EXIT_3), rank(0, KILLED)]).exit_code(false), 3);
+        assert_eq!(outcome(&[rank(2, KILLED), rank(0, EXIT_3)]).exit_code(false), 137);
+        assert_eq!(outcome(&[Failure::Signal(2)]).exit_code(false), 130);
+        let abort = |code| Failure::Abort { rank: 0, code, message: String::new() };
+        assert_eq!((outcome(&[abort(7)]).exit_code(false), outcome(&[abort(256)]).exit_code(false)), (7, 1));
+    }
+
+    #[test]
+    fn a_job_that_keeps_going_survives_kills_but_not_bad_statuses() {
+        assert_eq!(outcome(&[rank(2, KILLED)]).exit_code(true), 0);
+        assert_eq!(outcome(&[rank(2, KILLED), rank(1, EXIT_3)]).exit_code(true), 3);
+        assert_eq!(outcome(&[rank(2, EXIT_3)]).exit_code(true), 3);
+    }
+
+    #[test]
+    fn the_summary_names_rank_host_cause_and_words() {
+        let view = View {
+            place: &|_| ("node1".into(), Some(42)),
+            last_words: &|_| Some("no convergence".into()),
+            ended: 2,
+        };
+        let outcome = outcome(&[rank(2, 11 | 0x80), rank(5, EXIT_3), rank(4, EXIT_3), rank(7, EXIT_3)]);
+        let text = outcome.summary(&view).join("\n");
+        assert!(
+            text.contains(
+                "rank 2 on node1 (process 42) was killed by SIGSEGV (segmentation fault), core dumped"
+            ),
+            "{text}"
+        );
+        assert!(text.contains("its last words: no convergence"), "{text}");
+        assert!(text.contains("ranks 4-5, 7 ended with status 3 as well"), "{text}");
+        assert!(text.contains("the other 2 ranks were ended"), "{text}");
+    }
+}

@@ -1,0 +1,212 @@
+//! The environment: the one place that reads it.
+//!
+//! Every variable of ours is in [`KNOWN`]; a name that begins with `BAREWIRE_` and is not there is an error that names
+//! the nearest one that is, because a misspelt setting that is quietly ignored costs somebody an afternoon.
+
+use std::collections::BTreeMap;
+
+/// The connection to our launcher: a descriptor number.
+pub const BOOT_FD: &str = "BAREWIRE_BOOT_FD";
+/// Where programs that start by themselves meet: `host:port`.
+pub const RENDEZVOUS: &str = "BAREWIRE_RENDEZVOUS";
+/// The file with the user's key.
+pub const KEY_FILE: &str = "BAREWIRE_KEY_FILE";
+/// The network interface to use between hosts.
+pub const INTERFACE: &str = "BAREWIRE_INTERFACE";
+/// The ports to listen on: `first-last`.
+pub const PORT_RANGE: &str = "BAREWIRE_PORT_RANGE";
+/// What every variable of ours begins with.
+pub const PREFIX: &str = "BAREWIRE_";
+
+/// Our variables and what they are for.
+pub const KNOWN: &[(&str, &str)] = &[
+    (BOOT_FD, "set by the launcher: the descriptor of its connection"),
+    ("BAREWIRE_PEERS", "where `barewire perf` keeps the libraries it compares with"),
+    ("BAREWIRE_RANK", "set by the launcher, for scripts: this rank"),
+    ("BAREWIRE_SIZE", "set by the launcher, for scripts: the number of ranks"),
+    ("BAREWIRE_LOCAL_RANK", "set by the launcher, for scripts: this rank among those of its host"),
+    ("BAREWIRE_LOCAL_SIZE", "set by the launcher, for scripts: the number of ranks on this host"),
+    (RENDEZVOUS, "host:port where programs that start by themselves meet"),
+    (KEY_FILE, "file with the key for programs that start by themselves; default ~/.config/barewire/key"),
+    (INTERFACE, "network interface to use between hosts"),
+    (PORT_RANGE, "ports to listen on, first-last"),
+];
+
+/// A snapshot of the variables that matter to start-up.
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    values: BTreeMap<String, String>,
+}
+
+/// Why the environment cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EnvironmentError {
+    /// A name of ours that does not exist.
+    #[error("the environment sets {name}, which Barewire does not know; did you mean {nearest}?")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// The known name nearest to it.
+        nearest: &'static str,
+    },
+    /// A value that makes no sense.
+    #[error("{name}={value:?} in the environment: expected {expected}")]
+    Value {
+        /// The variable.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// One of a set is missing.
+    #[error(
+        "the environment sets {present} but not {missing}, so the launcher's start-up information is incomplete"
+    )]
+    Incomplete {
+        /// The variable that is there.
+        present: &'static str,
+        /// The one that is not.
+        missing: &'static str,
+    },
+}
+
+/// What a PMI launcher says in the environment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PmiStart {
+    /// The descriptor to speak on.
+    pub fd: i32,
+    /// This rank.
+    pub rank: u32,
+    /// The number of ranks.
+    pub size: u32,
+}
+
+impl Environment {
+    /// The environment of this process.
+    pub fn capture() -> Result<Self, EnvironmentError> {
+        let pairs = std::env::vars_os().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
+        });
+        Self::from_pairs(pairs)
+    }
+
+    /// An environment of these variables; the unknown of ours are refused.
+    ///
+    /// ```
+    /// use barewire_core::boot::Environment;
+    /// let error = Environment::from_pairs([("BAREWIRE_RENDEVOUS".into(), "a:1".into())]).unwrap_err();
+    /// assert!(error.to_string().ends_with("did you mean BAREWIRE_RENDEZVOUS?"));
+    /// ```
+    pub fn from_pairs(pairs: impl IntoIterator<Item = (String, String)>) -> Result<Self, EnvironmentError> {
+        let values: BTreeMap<_, _> = pairs.into_iter().collect();
+        let unknown = values
+            .keys()
+            .find(|name| name.starts_with(PREFIX) && !KNOWN.iter().any(|(known, _)| known == name));
+        match unknown {
+            Some(name) => Err(EnvironmentError::Unknown { nearest: nearest(name), name: name.clone() }),
+            None => Ok(Self { values }),
+        }
+    }
+
+    /// A variable's value; an empty one counts as unset.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// The descriptor of our launcher's connection.
+    pub fn boot_fd(&self) -> Result<Option<i32>, EnvironmentError> {
+        self.number(BOOT_FD, "a descriptor number")
+    }
+
+    /// What a PMI-1 launcher left for us.
+    pub fn pmi(&self) -> Result<Option<PmiStart>, EnvironmentError> {
+        let Some(fd) = self.number("PMI_FD", "a descriptor number")? else { return Ok(None) };
+        let rank = self.number::<u32>("PMI_RANK", "a rank")?;
+        let size = self.number::<u32>("PMI_SIZE", "a number of ranks")?;
+        let missing = |missing| EnvironmentError::Incomplete { present: "PMI_FD", missing };
+        let rank = rank.ok_or_else(|| missing("PMI_RANK"))?;
+        let size = size.ok_or_else(|| missing("PMI_SIZE"))?;
+        if rank >= size {
+            let value = rank.to_string();
+            return Err(EnvironmentError::Value {
+                name: "PMI_RANK",
+                value,
+                expected: "a rank below PMI_SIZE",
+            });
+        }
+        Ok(Some(PmiStart { fd, rank, size }))
+    }
+
+    /// Where to meet.
+    pub fn rendezvous(&self) -> Option<&str> {
+        self.get(RENDEZVOUS)
+    }
+
+    fn number<T: std::str::FromStr>(
+        &self,
+        name: &'static str,
+        expected: &'static str,
+    ) -> Result<Option<T>, EnvironmentError> {
+        let parse = |value: &str| {
+            let wrong = || EnvironmentError::Value { name, value: value.to_owned(), expected };
+            value.parse().map_err(|_| wrong())
+        };
+        self.get(name).map(parse).transpose()
+    }
+}
+
+/// The known name with the fewest edits from `name`.
+fn nearest(name: &str) -> &'static str {
+    let nearest = KNOWN.iter().min_by_key(|(known, _)| edits(name, known));
+    nearest.map_or(BOOT_FD, |(known, _)| known)
+}
+
+/// The number of insertions, deletions and replacements that turn one text into the other.
+pub fn edits(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in to.iter().enumerate() {
+            let replaced = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(pairs: &[(&str, &str)]) -> Result<Environment, EnvironmentError> {
+        Environment::from_pairs(pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())))
+    }
+
+    #[test]
+    fn edits_are_counted() {
+        assert_eq!((edits("", "abc"), edits("kitten", "sitting"), edits("a", "a")), (3, 3, 0));
+    }
+
+    #[test]
+    fn a_rank_beyond_the_size_is_an_error() {
+        let broken = environment(&[("PMI_FD", "5"), ("PMI_RANK", "4"), ("PMI_SIZE", "4")]).unwrap();
+        assert!(matches!(broken.pmi(), Err(EnvironmentError::Value { name: "PMI_RANK", .. })));
+    }
+
+    #[test]
+    fn half_of_a_launcher_is_an_error() {
+        let half = environment(&[("PMI_FD", "5"), ("PMI_RANK", "0")]).unwrap();
+        assert_eq!(half.pmi(), Err(EnvironmentError::Incomplete { present: "PMI_FD", missing: "PMI_SIZE" }));
+    }
+
+    #[test]
+    fn numbers_must_be_numbers() {
+        assert!(environment(&[(BOOT_FD, "x")]).unwrap().boot_fd().is_err());
+        assert_eq!(environment(&[(BOOT_FD, "")]).unwrap().boot_fd(), Ok(None));
+    }
+}

@@ -1,0 +1,151 @@
+//! A link: a connected socket (or pipe) with a buffer each way, never blocking unless asked to wait.
+//!
+//! Nothing here sets flags on the descriptor, which other processes may share, and no write ever raises SIGPIPE.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+use super::frame::{FrameError, Unit, split};
+
+/// A buffered connection that carries frames and lines.
+#[derive(Debug)]
+pub struct Link {
+    fd: OwnedFd,
+    body_bytes_max: usize,
+    incoming: Vec<u8>,
+    taken: usize,
+    outgoing: Vec<u8>,
+    sent: usize,
+}
+
+/// What a read found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fill {
+    /// So many bytes came.
+    Some(usize),
+    /// None are there now.
+    Nothing,
+    /// The other end closed the connection.
+    Closed,
+}
+
+impl Link {
+    /// Wraps a socket; bodies of frames may have up to `body_bytes_max` bytes.
+    pub fn new(fd: OwnedFd, body_bytes_max: usize) -> Self {
+        Self { fd, body_bytes_max, incoming: Vec::new(), taken: 0, outgoing: Vec::new(), sent: 0 }
+    }
+
+    /// The socket.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Appends `bytes` to what is to be sent.
+    pub fn queue(&mut self, bytes: &[u8]) {
+        self.outgoing.extend_from_slice(bytes);
+    }
+
+    /// How many bytes wait to be sent.
+    pub fn queued_bytes(&self) -> usize {
+        self.outgoing.len() - self.sent
+    }
+
+    /// Sends what the socket takes now; true if nothing is left.
+    pub fn flush(&mut self) -> io::Result<bool> {
+        while self.sent < self.outgoing.len() {
+            match send_now(self.fd.as_fd(), &self.outgoing[self.sent..]) {
+                Ok(count) => self.sent += count,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => {
+                    self.outgoing.drain(..self.sent);
+                    self.sent = 0;
+                    return Ok(false);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.outgoing.clear();
+        self.outgoing.shrink_to(KEEP_BYTES);
+        self.sent = 0;
+        Ok(true)
+    }
+
+    /// Reads what is there, at most once.
+    pub fn fill(&mut self) -> io::Result<Fill> {
+        if self.taken > 0 {
+            self.incoming.drain(..self.taken);
+            self.taken = 0;
+        }
+        let mut bytes = [0; READ_BYTES];
+        let outcome = receive_now(self.fd.as_fd(), &mut bytes);
+        self.incoming.extend_from_slice(&bytes[..*outcome.as_ref().unwrap_or(&0)]);
+        match outcome {
+            Ok(0) => Ok(Fill::Closed),
+            Ok(count) => Ok(Fill::Some(count)),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(Fill::Nothing),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes the next whole unit out of what was read.
+    pub fn next_unit(&mut self) -> Result<Option<Unit<'_>>, FrameError> {
+        let Some((unit, used)) = split(&self.incoming[self.taken..], self.body_bytes_max)? else {
+            return Ok(None);
+        };
+        self.taken += used;
+        Ok(Some(unit))
+    }
+
+    /// Takes the next whole unit as it came, header or newline included.
+    pub fn next_raw(&mut self) -> Result<Option<&[u8]>, FrameError> {
+        let Some((_, used)) = split(&self.incoming[self.taken..], self.body_bytes_max)? else {
+            return Ok(None);
+        };
+        self.taken += used;
+        Ok(Some(&self.incoming[self.taken - used..self.taken]))
+    }
+
+    /// Waits until bytes may be read, or written if some are queued; false if `deadline` came first.
+    pub fn wait(&self, deadline: Option<Instant>) -> io::Result<bool> {
+        let mut interest = PollFlags::IN;
+        if self.queued_bytes() > 0 {
+            interest |= PollFlags::OUT;
+        }
+        loop {
+            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            let timeout = left.map(timespec);
+            let mut fds = [PollFd::from_borrowed_fd(self.fd.as_fd(), interest)];
+            match poll(&mut fds, timeout.as_ref()) {
+                Ok(0) if left == Some(Duration::ZERO) => return Ok(false),
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => return Ok(true),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+fn send_now(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize, Errno> {
+    send(fd, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+}
+
+fn receive_now(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno> {
+    recv(fd, buffer, RecvFlags::DONTWAIT).map(|(count, _)| count)
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(duration.subsec_nanos()),
+    }
+}
+
+/// Bytes asked for by one read.
+const READ_BYTES: usize = 32 * 1024;
+/// An emptied buffer keeps this much.
+const KEEP_BYTES: usize = 256 * 1024;

@@ -1,0 +1,156 @@
+//! Regions of neighbours that we have mapped: an operation on them is one copy, or one instruction, by us.
+//!
+//! The first operation on a neighbour's region asks for its descriptor and goes by packets meanwhile. Operations go over to
+//! the mapping only when none by packets is under way with that peer, so that they never overtake each other.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+
+use barewire_sys::map::Segment;
+use barewire_sys::memory::Memory;
+
+use super::ops::{Op, What};
+use super::{Key, RegionError, Rights};
+use crate::Peer;
+use crate::Port;
+use crate::endpoint::Endpoint;
+use crate::provider::{Class, Tx};
+use crate::wire::{Access, Head, Kind};
+
+/// A neighbour's region in our address space.
+#[derive(Clone, Debug)]
+pub(crate) struct Mapped {
+    pub memory: Memory,
+    rights: Rights,
+    grant: usize,
+}
+
+impl Mapped {
+    /// Whether the key is good for this now.
+    pub fn check(&self, key: Key, offset: u64, len: u64, need: Rights) -> Result<(), RegionError> {
+        self.still(key)?;
+        if !self.rights.include(need) {
+            return Err(RegionError::Denied);
+        }
+        match offset.checked_add(len) {
+            Some(end) if end <= self.memory.len() as u64 => Ok(()),
+            _ => Err(RegionError::OutOfRange),
+        }
+    }
+
+    /// Whether the key has not been revoked.
+    #[inline]
+    pub fn still(&self, key: Key) -> Result<(), RegionError> {
+        if self.memory.grant(self.grant) == key.nonce { Ok(()) } else { Err(RegionError::BadKey) }
+    }
+}
+
+#[derive(Debug)]
+enum Import {
+    /// Asked for; goes by packets meanwhile.
+    Asked,
+    /// Mapped.
+    Mapped(Mapped),
+    /// Cannot be mapped: private memory, or no way to pass a descriptor.
+    ByPackets,
+}
+
+/// What we know of neighbours' regions.
+#[derive(Debug, Default)]
+pub(crate) struct Imports {
+    known: HashMap<(Peer, u32, u64), Import>,
+    /// Asked for and not answered yet.
+    asked: usize,
+    /// Descriptors that arrived ahead of the answer that explains them.
+    arrived: Vec<Arrived>,
+}
+
+/// A descriptor that a neighbour passed, for which wish of ours, and how many bytes are behind it.
+#[derive(Debug)]
+struct Arrived {
+    from: Peer,
+    op: u64,
+    len: u64,
+    fd: OwnedFd,
+}
+
+/// Regions remembered at a time; past that the table starts afresh.
+const KNOWN_MAX: usize = 4096;
+
+impl Imports {
+    /// Whether a descriptor may be on its way.
+    #[inline(always)]
+    pub fn expecting(&self) -> bool {
+        self.asked > 0
+    }
+
+    /// A descriptor came in.
+    pub fn arrived(&mut self, from: Peer, tag: &[u8], fd: OwnedFd) {
+        let word = |at: usize| tag.get(at..at + 8)?.try_into().map(u64::from_le_bytes).ok();
+        if let (Some(op), Some(len)) = (word(0), word(8)) {
+            self.arrived.push(Arrived { from, op, len, fd });
+        }
+    }
+
+    /// The owner answered our wish to map.
+    pub fn answered(&mut self, from: Peer, slot: u32, nonce: u64, op: Op, outcome: Result<u64, RegionError>) {
+        self.asked = self.asked.saturating_sub(1);
+        let at = self.arrived.iter().position(|a| (a.from, a.op) == (from, op.to_wire()));
+        let arrived = at.map(|at| self.arrived.swap_remove(at));
+        let import = match (outcome, arrived) {
+            (Ok(value), Some(arrived)) if value & 1 == 1 => map(arrived, value),
+            _ => None,
+        };
+        self.known.insert((from, slot, nonce), import.map_or(Import::ByPackets, Import::Mapped));
+        if self.asked == 0 {
+            self.arrived.clear();
+        }
+    }
+
+    pub fn forget(&mut self, peer: Peer) {
+        self.known.retain(|key, _| key.0 != peer);
+        self.arrived.retain(|arrived| arrived.from != peer);
+    }
+}
+
+fn map(Arrived { len, fd, .. }: Arrived, value: u64) -> Option<Mapped> {
+    let rights = Rights((value >> 8) as u8);
+    let writable = rights.include(Rights::WRITE) || rights.include(Rights::ATOMIC);
+    let segment = Segment::open(fd, writable).ok()?;
+    let memory = Memory::neighbour(segment, usize::try_from(len).ok()?).ok()?;
+    Some(Mapped { memory, rights, grant: (value >> 16) as usize })
+}
+
+impl Endpoint {
+    /// The mapping through which an operation on `key` shall go, if there is one.
+    pub(super) fn direct(&mut self, key: Key) -> Result<Option<Mapped>, RegionError> {
+        let id = (key.owner, key.slot, key.nonce);
+        match self.imports.known.get(&id) {
+            Some(Import::Mapped(mapped)) => {
+                let clear = self.ops.pending_with(key.owner) == 0 && !self.peers[key.owner.index()].is_gone();
+                return Ok(if clear { Some(mapped.clone()) } else { None });
+            }
+            Some(Import::Asked | Import::ByPackets) => return Ok(None),
+            None => {}
+        }
+        self.peer_mut(key.owner)?;
+        if key.owner == self.me || !matches!(self.peers[key.owner.index()].tx, Tx::Ring(_)) {
+            return Ok(None);
+        }
+        if self.imports.known.len() >= KNOWN_MAX {
+            self.imports.known.retain(|_, import| matches!(import, Import::Asked));
+        }
+        let access = Access { slot: key.slot, nonce: key.nonce, offset: 0, len: 0 };
+        let op = self.start(key.owner, What::Map { slot: key.slot, nonce: key.nonce })?;
+        let head =
+            Head { kind: Kind::Map, flags: 0, port: Port(0), len: Access::BYTES as u32, w1: op.to_wire() };
+        let sent = self.send_packet(key.owner, head, Class::Data, |wire| {
+            access.words().into_iter().for_each(|word| wire.write_u64(word));
+        });
+        if self.started(op, sent).is_ok() {
+            self.imports.asked += 1;
+            self.imports.known.insert(id, Import::Asked);
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,201 @@
+//! An endpoint for several threads: one lock around it and its layer, and waits that hold it only while they look.
+//!
+//! An endpoint a thread is faster; this is for interfaces whose users may call from any thread, such as MPI's
+//! `THREAD_MULTIPLE` and BMI, and for a thread that makes progress while the others compute.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use barewire_sys::rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::endpoint::Endpoint;
+use crate::error::WaitError;
+use crate::incoming::Deliver;
+use crate::wait::Alarm;
+
+/// Looks before the first yield.
+const SPINS: u32 = 50;
+/// A sleeper looks again at least this often, whatever wakes it.
+const NAP: Duration = Duration::from_millis(500);
+
+/// An endpoint and its layer, shared by threads. Clones are handles to the same.
+///
+/// ```
+/// use barewire_core::{Config, Endpoint, Ignore, Port, job::Job, shared::Shared};
+/// let endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+/// let shared = Shared::new(endpoint, Ignore).unwrap();
+/// let there = shared.clone();
+/// std::thread::spawn(move || there.with(|endpoint, _| endpoint.send(endpoint.me(), Port(1), 0, b"hi")).unwrap()).join().unwrap();
+/// shared.wait(None, |endpoint, _| endpoint.stats().received == 1).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct Shared<L>(Arc<Inner<L>>);
+
+#[derive(Debug)]
+struct Inner<L> {
+    pair: Mutex<(Endpoint, L)>,
+    /// Wakes those who sleep.
+    alarm: Alarm,
+    /// Threads asleep in a wait; whoever makes progress for them wakes them.
+    sleepers: AtomicUsize,
+}
+
+impl<L> Clone for Shared<L> {
+    fn clone(&self) -> Shared<L> {
+        Shared(Arc::clone(&self.0))
+    }
+}
+
+impl<L: Deliver> Shared<L> {
+    /// Shares an endpoint and the layer that takes its packets.
+    pub fn new(endpoint: Endpoint, layer: L) -> std::io::Result<Shared<L>> {
+        let alarm = endpoint.alarm()?;
+        let pair = Mutex::new((endpoint, layer));
+        Ok(Shared(Arc::new(Inner { pair, alarm, sleepers: AtomicUsize::new(0) })))
+    }
+
+    /// Uses the endpoint and its layer; other threads wait meanwhile.
+    pub fn with<R>(&self, use_it: impl FnOnce(&mut Endpoint, &mut L) -> R) -> R {
+        let mut pair = self.lock();
+        let (endpoint, layer) = &mut *pair;
+        use_it(endpoint, layer)
+    }
+
+    /// Takes what has arrived; says how many packets.
+    pub fn progress(&self, budget: usize) -> usize {
+        let mut pair = self.lock();
+        let (endpoint, layer) = &mut *pair;
+        let taken = endpoint.progress(layer, budget);
+        if taken > 0 {
+            self.wake_sleepers();
+        }
+        taken
+    }
+
+    /// Makes progress until `done` says so, or another thread's progress brought it about.
+    pub fn wait(
+        &self,
+        timeout: Option<Duration>,
+        mut done: impl FnMut(&mut Endpoint, &mut L) -> bool,
+    ) -> Result<(), WaitError> {
+        let mut quiet: Option<Instant> = None;
+        let mut started: Option<Instant> = None;
+        loop {
+            for _ in 0..SPINS {
+                let mut pair = self.lock();
+                let (endpoint, layer) = &mut *pair;
+                if endpoint.progress(layer, usize::MAX) > 0 {
+                    quiet = None;
+                    self.wake_sleepers();
+                }
+                if done(endpoint, layer) {
+                    return Ok(());
+                }
+                drop(pair);
+                std::hint::spin_loop();
+            }
+            let now = Instant::now();
+            let waited = now - *started.get_or_insert(now);
+            if timeout.is_some_and(|timeout| waited >= timeout) {
+                return Err(WaitError::TimedOut);
+            }
+            let idle = now - *quiet.get_or_insert(now);
+            if idle < self.with(|endpoint, _| endpoint.config.yield_for) {
+                std::thread::yield_now();
+            } else {
+                let left = timeout.map_or(NAP, |timeout| timeout.saturating_sub(waited).min(NAP));
+                self.sleep(left, &mut done)?;
+            }
+        }
+    }
+
+    /// Sleeps, without the lock, until something may have arrived or another thread took something.
+    fn sleep(
+        &self,
+        longest: Duration,
+        done: &mut impl FnMut(&mut Endpoint, &mut L) -> bool,
+    ) -> Result<(), WaitError> {
+        // SYNC sleepers: counted under the lock before the last look, so whoever takes something later sees the count.
+        let (fd, quiet) = {
+            let mut pair = self.lock();
+            let (endpoint, layer) = &mut *pair;
+            if !endpoint.guard.is_parent() {
+                return Err(WaitError::Forked);
+            }
+            self.0.sleepers.fetch_add(1, Ordering::Relaxed);
+            let quiet = !done(endpoint, layer) && endpoint.doze();
+            (endpoint.fd().try_clone_to_owned(), quiet)
+        };
+        if let (Ok(fd), true) = (fd, quiet) {
+            let nap =
+                Timespec { tv_sec: longest.as_secs() as i64, tv_nsec: i64::from(longest.subsec_nanos()) };
+            let _ = poll(&mut [PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)], Some(&nap));
+        }
+        let mut pair = self.lock();
+        self.0.sleepers.fetch_sub(1, Ordering::Relaxed);
+        let (endpoint, layer) = &mut *pair;
+        endpoint.undoze();
+        endpoint.housekeep(layer);
+        self.wake_sleepers();
+        Ok(())
+    }
+
+    fn wake_sleepers(&self) {
+        if self.0.sleepers.load(Ordering::Relaxed) > 0 {
+            self.0.alarm.ring();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (Endpoint, L)> {
+        self.0.pair.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<L: Deliver + Send + 'static> Shared<L> {
+    /// A thread that makes progress whenever something arrives, until the returned handle is dropped.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Ignore, Port, job::Job, shared::Shared};
+    /// let shared = Shared::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Ignore).unwrap();
+    /// let thread = shared.progress_thread().unwrap();
+    /// shared.with(|endpoint, _| endpoint.send(endpoint.me(), Port(1), 0, b"hi")).unwrap();
+    /// while shared.with(|endpoint, _| endpoint.stats().received) == 0 {
+    ///     std::thread::yield_now();
+    /// }
+    /// drop(thread);
+    /// ```
+    pub fn progress_thread(&self) -> std::io::Result<ProgressThread> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (shared, stopped) = (self.clone(), Arc::clone(&stop));
+        let thread = std::thread::Builder::new().name("barewire".to_owned()).spawn(move || {
+            // SYNC stop: a flag without data behind it.
+            while !stopped.load(Ordering::Relaxed) {
+                let _ = shared.wait(Some(NAP), |_, _| stopped.load(Ordering::Relaxed));
+            }
+        })?;
+        let alarm = self.with(|endpoint, _| endpoint.alarm())?;
+        Ok(ProgressThread { stop, alarm, thread: Some(thread) })
+    }
+}
+
+/// Makes progress while it lives.
+#[derive(Debug)]
+pub struct ProgressThread {
+    stop: Arc<AtomicBool>,
+    alarm: Alarm,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for ProgressThread {
+    fn drop(&mut self) {
+        // SYNC stop: see `progress_thread`.
+        self.stop.store(true, Ordering::Relaxed);
+        self.alarm.ring();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

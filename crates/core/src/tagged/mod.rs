@@ -1,0 +1,177 @@
+//! Tagged messages: sends and receives that find each other by context, source and tag. What MPI and BMI stand on.
+//!
+//! Short messages go at once and are matched, or kept, where they arrive. Long ones are offered first, with their beginning;
+//! the rest follows when the receive is there, straight from the sender's buffer into the receiver's. What a receiver keeps
+//! of messages nobody has asked for is bounded by credit: a sender without credit offers its message without any bytes of it.
+//!
+//! Order: messages between two endpoints in one context are matched in the order in which they were sent.
+
+mod body;
+mod matching;
+mod receive;
+mod requests;
+mod send;
+
+pub use body::{Gather, Scatter, Sink, Source};
+pub use matching::{Envelope, Want};
+pub use receive::{Matched, Received};
+pub use requests::{Failure, Request, Status};
+pub use send::{Mode, Sent};
+
+use std::collections::VecDeque;
+
+use crate::endpoint::Endpoint;
+use crate::incoming::{Deliver, Flow, Incoming};
+use crate::{Peer, Port};
+use matching::{Posted, Waiting};
+use receive::Unexpected;
+use requests::{Requests, State};
+
+/// A whole short message; the immediate is its envelope.
+pub(crate) const EAGER: Port = Port(0xfff0);
+/// A long or synchronous message is offered; the immediate is its envelope.
+pub(crate) const OFFER: Port = Port(0xfff1);
+/// The receive for an offer is there; the immediate is the sender's request.
+pub(crate) const ACCEPT: Port = Port(0xfff2);
+/// The rest of an accepted message; the immediate is the receiver's request.
+pub(crate) const REST: Port = Port(0xfff3);
+/// An offered message was complete in itself and has been matched; the immediate is the sender's request.
+pub(crate) const MATCHED: Port = Port(0xfff4);
+/// Credit comes back; the immediate says how much.
+pub(crate) const CREDIT: Port = Port(0xfff5);
+
+/// Longest message that goes without being offered first.
+const EAGER_BYTES_MAX: usize = 16 << 10;
+/// What keeping a message costs beside its bytes.
+const KEEP_BYTES: u64 = 128;
+
+/// The tagged messages of one endpoint. Give it to [`Endpoint::progress`] and [`Endpoint::wait`] as their [`Deliver`].
+///
+/// ```
+/// use barewire_core::{Config, Endpoint, job::Job};
+/// use barewire_core::region::Memory;
+/// use barewire_core::tagged::{Envelope, Mode, Received, Sink, Source, Tagged, Want};
+///
+/// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+/// let mut tagged = Tagged::new(&endpoint);
+/// let me = endpoint.me();
+///
+/// let into = Memory::private(100);
+/// let want = Want { context: 1, from: None, tag: Some(7) };
+/// let Received::Pending(receive) = tagged.receive(&mut endpoint, want, Sink::Memory(into.clone(), 0, 100)) else {
+///     panic!("nothing was sent yet")
+/// };
+/// let text = Memory::private(5);
+/// assert!(text.write(0, b"hello"));
+/// tagged.send(&mut endpoint, me, Envelope { context: 1, tag: 7 }, Mode::Standard, 5, Source::Memory(text, 0)).unwrap();
+/// endpoint.wait(&mut tagged, None, |endpoint, tagged| tagged.advance(endpoint) && tagged.is_done(receive)).unwrap();
+/// let status = tagged.take(receive).unwrap();
+/// assert_eq!((status.from, status.tag, status.len), (me, 7, 5));
+/// ```
+#[derive(Debug)]
+pub struct Tagged {
+    posted: Posted,
+    waiting: Waiting<Unexpected>,
+    requests: Requests,
+    peers: Vec<TagPeer>,
+    /// Peers with sends that have not found room yet.
+    queued: Vec<Peer>,
+    /// Sends whose rest is being pushed.
+    pushing: Vec<Request>,
+    credit: u64,
+}
+
+/// What is under way with one peer.
+#[derive(Debug, Default)]
+struct TagPeer {
+    /// Bytes of ours that it may be keeping.
+    charged: u64,
+    /// Bytes of its that we kept and are done with, and have not told it.
+    owed: u64,
+    /// Sends that have not found room yet, in order.
+    queue: VecDeque<Request>,
+}
+
+impl Tagged {
+    /// Tagged messages for an endpoint.
+    pub fn new(endpoint: &Endpoint) -> Tagged {
+        Tagged {
+            posted: Posted::new(),
+            waiting: Waiting::new(),
+            requests: Requests::default(),
+            peers: (0..endpoint.size()).map(|_| TagPeer::default()).collect(),
+            queued: Vec::new(),
+            pushing: Vec::new(),
+            credit: endpoint.config.credit_bytes as u64,
+        }
+    }
+
+    /// Whether packets for `port` are tagged messages.
+    #[inline(always)]
+    pub fn owns(port: Port) -> bool {
+        port.0 >= EAGER.0
+    }
+
+    /// Whether a request has ended. One that was taken has.
+    #[inline]
+    pub fn is_done(&self, request: Request) -> bool {
+        self.requests.is_done(request)
+    }
+
+    /// The outcome of a request that has ended; then it is forgotten.
+    #[inline]
+    pub fn take(&mut self, request: Request) -> Option<Status> {
+        self.requests.take(request)
+    }
+
+    /// Pushes on what had found no room. Always true, so that it can stand in a condition.
+    #[inline(always)]
+    pub fn advance(&mut self, endpoint: &mut Endpoint) -> bool {
+        if !self.queued.is_empty() || !self.pushing.is_empty() {
+            self.push_on(endpoint);
+        }
+        true
+    }
+
+    #[cold]
+    fn push_on(&mut self, endpoint: &mut Endpoint) {
+        for peer in std::mem::take(&mut self.queued) {
+            self.push_queue(endpoint, peer);
+        }
+        let mut pushing = std::mem::take(&mut self.pushing);
+        pushing.retain(|&request| self.push_rest(endpoint, request));
+        self.pushing.extend(pushing);
+    }
+}
+
+impl Deliver for Tagged {
+    #[inline]
+    fn deliver(&mut self, endpoint: &mut Endpoint, packet: Incoming<'_>) -> Flow {
+        match packet.port {
+            EAGER => self.on_eager(endpoint, packet),
+            REST => self.on_rest(packet),
+            OFFER => self.on_offer(endpoint, packet),
+            ACCEPT => self.on_accept(endpoint, packet),
+            MATCHED => self.on_matched(packet),
+            CREDIT => {
+                let peer = &mut self.peers[packet.from.index()];
+                peer.charged = peer.charged.saturating_sub(packet.imm);
+            }
+            _ => {}
+        }
+        Flow::Continue
+    }
+
+    fn peer_lost(&mut self, _: &mut Endpoint, peer: Peer) {
+        self.peers[peer.index()] = TagPeer::default();
+        self.queued.retain(|&other| other != peer);
+        for (request, place) in self.requests.involving(peer) {
+            if let Some(place) = place {
+                self.posted.withdraw(place, request.slot);
+            }
+            self.requests.finish(request, Status::failed(peer, Failure::Lost(peer)));
+        }
+        let requests = &self.requests;
+        self.pushing.retain(|&request| matches!(requests.get(request), Some(State::Pushing { .. })));
+    }
+}

@@ -1,0 +1,231 @@
+//! The receiving side: find the message, or wait for it.
+
+use super::body::Sink;
+use super::matching::{Envelope, Want};
+use super::requests::{Failure, Request, State, Status};
+use super::{ACCEPT, CREDIT, KEEP_BYTES, MATCHED, Tagged};
+use crate::Peer;
+use crate::endpoint::Endpoint;
+use crate::incoming::Incoming;
+
+/// How far a receive has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// The message had arrived and is in place.
+    Done(Status),
+    /// It has not, or not all of it.
+    Pending(Request),
+}
+
+/// A message that nobody has asked for yet.
+#[derive(Debug)]
+pub(crate) enum Unexpected {
+    /// A whole short message.
+    Whole(Vec<u8>),
+    /// An offer: the sender's request, the message's length, and its beginning.
+    Offer { request: u64, len: u64, told: Vec<u8> },
+}
+
+impl Unexpected {
+    fn len(&self) -> u64 {
+        match self {
+            Unexpected::Whole(bytes) => bytes.len() as u64,
+            Unexpected::Offer { len, .. } => *len,
+        }
+    }
+}
+
+/// A message taken out of the matching, to be received by nobody else.
+#[derive(Debug)]
+pub struct Matched {
+    from: Peer,
+    envelope: Envelope,
+    message: Unexpected,
+}
+
+impl Matched {
+    /// From whom, with which tag, how long.
+    pub fn status(&self) -> Status {
+        Status::good(self.from, self.envelope.tag, self.message.len())
+    }
+}
+
+impl Tagged {
+    /// Receives a message that fits `want` into `sink`.
+    #[inline]
+    pub fn receive(&mut self, endpoint: &mut Endpoint, want: Want, sink: Sink) -> Received {
+        if !self.waiting.is_empty() {
+            if let Some((from, envelope, message)) = self.waiting.take(&want) {
+                return self.receive_matched(endpoint, Matched { from, envelope, message }, sink);
+            }
+        }
+        let slot = self.requests.next_slot();
+        let place = self.posted.post(want, slot);
+        Received::Pending(self.requests.add_at(slot, State::Posted { want, place, sink }))
+    }
+
+    /// Receives a message that [`Tagged::claim`] took.
+    pub fn receive_matched(&mut self, endpoint: &mut Endpoint, matched: Matched, mut sink: Sink) -> Received {
+        let Matched { from, envelope, message } = matched;
+        match message {
+            Unexpected::Whole(bytes) => {
+                sink.take_kept(0, &bytes);
+                let len = bytes.len() as u64;
+                self.give_back(endpoint, from, len + KEEP_BYTES);
+                Received::Done(Status::received(from, envelope.tag, len, sink.capacity()))
+            }
+            Unexpected::Offer { request, len, told } => {
+                sink.take_kept(0, &told);
+                let slot = self.requests.next_slot();
+                let base = told.len() as u64;
+                if base > 0 {
+                    self.give_back(endpoint, from, base + KEEP_BYTES);
+                }
+                Received::Pending(self.accept(endpoint, slot, from, envelope.tag, request, len, base, sink))
+            }
+        }
+    }
+
+    /// What a receive would find now, if anything.
+    pub fn probe(&self, want: &Want) -> Option<Status> {
+        let (from, envelope, message) = self.waiting.peek(want)?;
+        Some(Status::good(from, envelope.tag, message.len()))
+    }
+
+    /// Takes the message that a receive would find now out of the matching.
+    pub fn claim(&mut self, want: &Want) -> Option<Matched> {
+        self.waiting.take(want).map(|(from, envelope, message)| Matched { from, envelope, message })
+    }
+
+    /// Takes back a receive whose message has not come, or a send that has not left; false if it is too late. The request
+    /// then ends as cancelled.
+    pub fn cancel(&mut self, request: Request) -> bool {
+        match self.requests.get(request) {
+            Some(&State::Posted { place, want, .. }) => {
+                let from = want.from.unwrap_or(Peer(u32::MAX));
+                let withdrawn = self.posted.withdraw(place, request.slot);
+                if withdrawn {
+                    self.requests.finish(request, Status::failed(from, Failure::Cancelled));
+                }
+                withdrawn
+            }
+            Some(&State::Queued { to, .. }) => {
+                self.peers[to.index()].queue.retain(|&queued| queued != request);
+                self.requests.finish(request, Status::failed(to, Failure::Cancelled));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// A whole short message has arrived.
+    #[inline]
+    pub(super) fn on_eager(&mut self, endpoint: &mut Endpoint, mut packet: Incoming<'_>) {
+        let (from, envelope) = (packet.from, Envelope::from_imm(packet.imm));
+        match self.posted.find(from, envelope) {
+            Some(slot) => {
+                let (request, len) = (self.requests.in_slot(slot), packet.total);
+                let Some(state) = self.requests.get_mut(request) else { return };
+                let State::Posted { sink, .. } = state else { return };
+                sink.take(0, &mut packet);
+                let status = Status::received(from, envelope.tag, len, sink.capacity());
+                *state = State::Done(status);
+                self.give_back(endpoint, from, len + KEEP_BYTES);
+            }
+            None => self.waiting.push(from, envelope, Unexpected::Whole(packet.to_vec())),
+        }
+    }
+
+    /// A long or synchronous message is offered.
+    pub(super) fn on_offer(&mut self, endpoint: &mut Endpoint, mut packet: Incoming<'_>) {
+        let (from, envelope) = (packet.from, Envelope::from_imm(packet.imm));
+        let (Some(request), Some(len)) = (packet.read_u64(), packet.read_u64()) else { return };
+        let told = packet.remaining() as u64;
+        if told > len {
+            return;
+        }
+        match self.posted.find(from, envelope) {
+            Some(slot) => {
+                let ours = self.requests.in_slot(slot);
+                let placeholder = State::Done(Status::good(from, envelope.tag, len));
+                let Some(State::Posted { mut sink, .. }) = self.requests.replace(ours, placeholder) else {
+                    return;
+                };
+                sink.take(0, &mut packet);
+                if told > 0 {
+                    self.give_back(endpoint, from, told + KEEP_BYTES);
+                }
+                self.accept(endpoint, slot, from, envelope.tag, request, len, told, sink);
+            }
+            None => {
+                let offer = Unexpected::Offer { request, len, told: packet.to_vec() };
+                self.waiting.push(from, envelope, offer);
+            }
+        }
+    }
+
+    /// Answers an offer: the receive is there, send the rest; or it was complete in itself.
+    #[allow(clippy::too_many_arguments)]
+    fn accept(
+        &mut self,
+        endpoint: &mut Endpoint,
+        slot: u32,
+        from: Peer,
+        tag: i32,
+        theirs: u64,
+        len: u64,
+        base: u64,
+        sink: Sink,
+    ) -> Request {
+        // What does not fit need not travel.
+        let limit = len.min(sink.capacity()).max(base);
+        if limit == base && base == len {
+            let status = Status::received(from, tag, len, sink.capacity());
+            let request = self.requests.add_at(slot, State::Done(status));
+            let _ = endpoint.reply(from, MATCHED, theirs, &[]);
+            return request;
+        }
+        let expected = limit - base;
+        let state = if expected == 0 {
+            State::Done(Status::received(from, tag, len, sink.capacity()))
+        } else {
+            State::Arriving { from, tag, len, base, got: 0, expected, sink }
+        };
+        let request = self.requests.add_at(slot, state);
+        let _ = endpoint.reply_with(from, ACCEPT, theirs, 16, |wire| {
+            wire.write_u64(request.to_wire());
+            wire.write_u64(limit);
+        });
+        request
+    }
+
+    /// More of an accepted message has arrived.
+    pub(super) fn on_rest(&mut self, mut packet: Incoming<'_>) {
+        let request = Request::from_wire(packet.imm);
+        let Some(State::Arriving { from, tag, len, base, got, expected, sink }) =
+            self.requests.get_mut(request)
+        else {
+            return;
+        };
+        if *from != packet.from || packet.total != *expected || packet.offset != *got {
+            return;
+        }
+        *got += packet.remaining() as u64;
+        sink.take(*base + packet.offset, &mut packet);
+        if *got == *expected {
+            let status = Status::received(*from, *tag, *len, sink.capacity());
+            self.requests.finish(request, status);
+        }
+    }
+
+    /// Credit for a message that is not kept any more; told to its sender now and then.
+    #[inline]
+    fn give_back(&mut self, endpoint: &mut Endpoint, to: Peer, bytes: u64) {
+        let peer = &mut self.peers[to.index()];
+        peer.owed += bytes;
+        if peer.owed >= self.credit / 4 {
+            let owed = std::mem::take(&mut peer.owed);
+            let _ = endpoint.reply(to, CREDIT, owed, &[]);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The sending side: at once, or offered first.
+
+use super::body::Source;
+use super::matching::Envelope;
+use super::requests::{Request, State, Status};
+use super::{EAGER, EAGER_BYTES_MAX, KEEP_BYTES, OFFER, REST, Tagged};
+use crate::Peer;
+use crate::endpoint::Endpoint;
+use crate::error::SendError;
+use crate::incoming::Incoming;
+
+/// When a send has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// When its buffer may be used again.
+    Standard,
+    /// When its receive has been found, too.
+    Synchronous,
+}
+
+/// How far a send has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// It has ended: the buffer is free.
+    Done,
+    /// It goes on; the buffer is in use until the request has ended.
+    Pending(Request),
+}
+
+/// Bytes that open an offer: the sender's request and the message's length.
+const OFFER_PREFIX: usize = 16;
+
+impl Tagged {
+    /// Sends `len` bytes of `source`.
+    #[inline]
+    pub fn send(
+        &mut self,
+        endpoint: &mut Endpoint,
+        to: Peer,
+        envelope: Envelope,
+        mode: Mode,
+        len: u64,
+        mut source: Source,
+    ) -> Result<Sent, SendError> {
+        let Some(peer) = self.peers.get_mut(to.index()) else { return Err(SendError::NoSuchPeer(to)) };
+        let charge = len + KEEP_BYTES;
+        if len <= EAGER_BYTES_MAX as u64
+            && mode == Mode::Standard
+            && peer.queue.is_empty()
+            && peer.charged + charge <= self.credit
+        {
+            match endpoint.send_with(to, EAGER, envelope.to_imm(), len as usize, |wire| source.fill(0, wire))
+            {
+                Ok(()) => {
+                    peer.charged += charge;
+                    return Ok(Sent::Done);
+                }
+                Err(SendError::Full | SendError::TooLong { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.send_later(endpoint, to, envelope, mode, len, source)
+    }
+
+    #[inline(never)]
+    fn send_later(
+        &mut self,
+        endpoint: &mut Endpoint,
+        to: Peer,
+        envelope: Envelope,
+        mode: Mode,
+        len: u64,
+        source: Source,
+    ) -> Result<Sent, SendError> {
+        endpoint.peer_mut(to)?;
+        let request = self.requests.add(State::Queued { to, envelope, mode, len, source });
+        self.peers[to.index()].queue.push_back(request);
+        self.push_queue(endpoint, to);
+        match self.requests.get(request) {
+            Some(State::Done(_)) => {
+                self.requests.take(request);
+                Ok(Sent::Done)
+            }
+            _ => Ok(Sent::Pending(request)),
+        }
+    }
+
+    /// Sends what is queued for a peer, in order, as far as there is room.
+    pub(super) fn push_queue(&mut self, endpoint: &mut Endpoint, to: Peer) {
+        while let Some(&request) = self.peers[to.index()].queue.front() {
+            if !self.push_first(endpoint, to, request) {
+                if !self.queued.contains(&to) {
+                    self.queued.push(to);
+                }
+                return;
+            }
+            self.peers[to.index()].queue.pop_front();
+        }
+    }
+
+    /// Sends a queued message at once or offers it; false if there is no room.
+    fn push_first(&mut self, endpoint: &mut Endpoint, to: Peer, request: Request) -> bool {
+        let Some(State::Queued { envelope, mode, len, source, .. }) = self.requests.get_mut(request) else {
+            return true;
+        };
+        let (envelope, mode, len) = (*envelope, *mode, *len);
+        let affordable = self.credit.saturating_sub(self.peers[to.index()].charged + KEEP_BYTES);
+        if mode == Mode::Standard
+            && len <= affordable
+            && len <= EAGER_BYTES_MAX.min(endpoint.message_max(to)) as u64
+        {
+            let sent =
+                endpoint.send_with(to, EAGER, envelope.to_imm(), len as usize, |wire| source.fill(0, wire));
+            if sent.is_ok() {
+                self.peers[to.index()].charged += len + KEEP_BYTES;
+                self.requests.finish(request, Status::good(to, envelope.tag, len));
+            }
+            return sent != Err(SendError::Full);
+        }
+        let room = endpoint.packet_room(to).unwrap_or(0).saturating_sub(OFFER_PREFIX) as u64;
+        let told = len.min(affordable).min(room);
+        let sent = endpoint.send_with(to, OFFER, envelope.to_imm(), told as usize + OFFER_PREFIX, |wire| {
+            wire.write_u64(request.to_wire());
+            wire.write_u64(len);
+            source.fill(0, wire);
+        });
+        if sent.is_ok() {
+            if told > 0 {
+                self.peers[to.index()].charged += told + KEEP_BYTES;
+            }
+            let placeholder = State::Done(Status::good(to, envelope.tag, len));
+            if let Some(State::Queued { source, .. }) = self.requests.replace(request, placeholder) {
+                let offered = State::Offered { to, tag: envelope.tag, len, told, source };
+                self.requests.replace(request, offered);
+            }
+        }
+        sent != Err(SendError::Full)
+    }
+
+    /// The receive for an offer of ours is there.
+    pub(super) fn on_accept(&mut self, endpoint: &mut Endpoint, mut packet: Incoming<'_>) {
+        let request = Request::from_wire(packet.imm);
+        let (Some(theirs), Some(limit)) = (packet.read_u64(), packet.read_u64()) else { return };
+        let from = packet.from;
+        match self.requests.get(request) {
+            Some(State::Offered { to, len, told, .. }) if *to == from && (*told..=*len).contains(&limit) => {}
+            _ => return,
+        }
+        let placeholder = State::Done(Status::good(from, 0, 0));
+        let Some(State::Offered { to, tag, len, told, source }) = self.requests.replace(request, placeholder)
+        else {
+            return;
+        };
+        match endpoint.begin(to, REST, theirs, limit - told) {
+            Ok(sending) => {
+                self.requests.replace(request, State::Pushing { sending, tag, len, base: told, source });
+                if self.push_rest(endpoint, request) {
+                    self.pushing.push(request);
+                }
+            }
+            Err(_) => self.requests.finish(request, Status::failed(to, super::Failure::Lost(to))),
+        }
+    }
+
+    /// Pushes more of an accepted message; false when all of it is on its way.
+    pub(super) fn push_rest(&mut self, endpoint: &mut Endpoint, request: Request) -> bool {
+        let Some(State::Pushing { sending, tag, len, base, source }) = self.requests.get_mut(request) else {
+            return false;
+        };
+        let (to, tag, len) = (sending.to(), *tag, *len);
+        while !sending.is_done() {
+            let at = *base + sending.sent();
+            match endpoint.push_packet(sending, usize::MAX, |wire, _| source.fill(at, wire)) {
+                Ok(_) => {}
+                Err(SendError::Full) => return true,
+                Err(_) => {
+                    self.requests.finish(request, Status::failed(to, super::Failure::Lost(to)));
+                    return false;
+                }
+            }
+        }
+        self.requests.finish(request, Status::good(to, tag, len));
+        false
+    }
+
+    /// An offer of ours was complete in itself, and its receive has been found.
+    pub(super) fn on_matched(&mut self, packet: Incoming<'_>) {
+        let request = Request::from_wire(packet.imm);
+        if let Some(&State::Offered { to, tag, len, .. }) = self.requests.get(request) {
+            if to == packet.from {
+                self.requests.finish(request, Status::good(to, tag, len));
+            }
+        }
+    }
+}

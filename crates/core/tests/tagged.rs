@@ -1,0 +1,299 @@
+//! What holds for tagged messages: matched in order, of any length, in bounded memory.
+
+use std::thread;
+use std::time::Duration;
+
+use barewire_core::job::Job;
+use barewire_core::region::Memory;
+use barewire_core::tagged::{
+    Envelope, Failure, Mode, Received, Request, Sent, Sink, Source, Status, Tagged, Want,
+};
+use barewire_core::{Config, Endpoint, Peer};
+
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(30));
+
+struct Rank {
+    ep: Endpoint,
+    tagged: Tagged,
+}
+
+fn run(size: u32, config: &Config, body: impl Fn(Rank) + Sync) {
+    thread::scope(|scope| {
+        for job in Job::threads(size).unwrap() {
+            let (body, config) = (&body, config.clone());
+            scope.spawn(move || {
+                let ep = Endpoint::open(job, config).unwrap();
+                let tagged = Tagged::new(&ep);
+                body(Rank { ep, tagged });
+            });
+        }
+    });
+}
+
+fn pattern(len: usize, salt: u64) -> Vec<u8> {
+    (0..len).map(|i| (i as u64 * 31 + salt * 7 + (i as u64 >> 8)) as u8).collect()
+}
+
+impl Rank {
+    fn start_send(&mut self, to: Peer, tag: i32, mode: Mode, bytes: &[u8]) -> Sent {
+        let memory = Memory::private(bytes.len());
+        assert!(memory.write(0, bytes));
+        let envelope = Envelope { context: 1, tag };
+        self.tagged
+            .send(&mut self.ep, to, envelope, mode, bytes.len() as u64, Source::Memory(memory, 0))
+            .unwrap()
+    }
+
+    fn finish_send(&mut self, sent: Sent) {
+        if let Sent::Pending(request) = sent {
+            assert_eq!(self.finish(request).failure, None);
+        }
+    }
+
+    fn send(&mut self, to: Peer, tag: i32, bytes: &[u8]) {
+        let sent = self.start_send(to, tag, Mode::Standard, bytes);
+        self.finish_send(sent);
+    }
+
+    fn start_receive(&mut self, from: Option<Peer>, tag: Option<i32>, room: usize) -> (Received, Memory) {
+        let memory = Memory::private(room);
+        let want = Want { context: 1, from, tag };
+        (self.tagged.receive(&mut self.ep, want, Sink::Memory(memory.clone(), 0, room)), memory)
+    }
+
+    fn finish(&mut self, request: Request) -> Status {
+        self.ep.wait(&mut self.tagged, PATIENCE, |ep, t| t.advance(ep) && t.is_done(request)).unwrap();
+        self.tagged.take(request).unwrap()
+    }
+
+    fn finish_receive(&mut self, (received, memory): (Received, Memory)) -> (Status, Vec<u8>) {
+        let status = match received {
+            Received::Done(status) => status,
+            Received::Pending(request) => self.finish(request),
+        };
+        let mut bytes = vec![0; (status.len as usize).min(memory.len())];
+        assert!(memory.read(0, &mut bytes));
+        (status, bytes)
+    }
+
+    fn receive(&mut self, from: Option<Peer>, tag: Option<i32>, room: usize) -> (Status, Vec<u8>) {
+        let started = self.start_receive(from, tag, room);
+        self.finish_receive(started)
+    }
+
+    /// Both sides are through with what came before.
+    fn meet(&mut self) {
+        let other = Peer(1 - self.ep.me().0);
+        self.send(other, 999_999, b"");
+        self.receive(Some(other), Some(999_999), 0);
+    }
+}
+
+const LENGTHS: [usize; 9] = [0, 1, 8, 1000, 4096, 16 << 10, (16 << 10) + 1, 200_000, 3_000_001];
+
+#[test]
+fn messages_of_every_length_arrive_posted_or_not_in_either_mode() {
+    run(2, &Config::default(), |mut rank| {
+        let other = Peer(1 - rank.ep.me().0);
+        for mode in [Mode::Standard, Mode::Synchronous] {
+            for posted_first in [true, false] {
+                for (i, len) in LENGTHS.into_iter().enumerate() {
+                    let (tag, bytes) = (i as i32, pattern(len, i as u64));
+                    if rank.ep.me() == Peer(0) {
+                        if posted_first {
+                            rank.receive(Some(other), Some(500), 0);
+                        }
+                        let sent = rank.start_send(other, tag, mode, &bytes);
+                        rank.finish_send(sent);
+                    } else {
+                        let receive = if posted_first {
+                            let receive = rank.start_receive(Some(other), Some(tag), len);
+                            rank.send(other, 500, b"");
+                            receive
+                        } else {
+                            thread::sleep(Duration::from_millis(1));
+                            rank.start_receive(Some(other), Some(tag), len)
+                        };
+                        let (status, got) = rank.finish_receive(receive);
+                        assert_eq!(status, Status { from: other, tag, len: len as u64, failure: None });
+                        assert!(got == bytes, "{len} bytes, {mode:?}, posted first: {posted_first}");
+                    }
+                }
+            }
+        }
+        rank.meet();
+    });
+}
+
+#[test]
+fn messages_do_not_overtake_whatever_their_length() {
+    run(2, &Config::default(), |mut rank| {
+        let other = Peer(1 - rank.ep.me().0);
+        let length = |i: usize| [8, 50_000, 0, 17_000, 300][i % 5];
+        if rank.ep.me() == Peer(0) {
+            let sends: Vec<Sent> = (0..200)
+                .map(|i| rank.start_send(other, 3, Mode::Standard, &pattern(length(i), i as u64)))
+                .collect();
+            sends.into_iter().for_each(|sent| rank.finish_send(sent));
+        } else {
+            for i in 0..200 {
+                // Every other one by wildcard: the order is the same.
+                let (from, tag) = if i % 2 == 0 { (Some(other), Some(3)) } else { (None, None) };
+                let (_, got) = rank.receive(from, tag, 60_000);
+                assert!(got == pattern(length(i), i as u64), "message {i}");
+            }
+        }
+        rank.meet();
+    });
+}
+
+#[test]
+fn a_flood_nobody_asked_for_is_kept_in_bounded_memory() {
+    const MESSAGES: u64 = 200_000;
+    run(2, &Config::default(), |mut rank| {
+        let other = Peer(1 - rank.ep.me().0);
+        if rank.ep.me() == Peer(0) {
+            for i in 0..MESSAGES {
+                rank.send(other, 1, &i.to_le_bytes());
+            }
+        } else {
+            thread::sleep(Duration::from_millis(100));
+            // Somebody else's message can be asked for in the middle of the flood.
+            let before = resident_bytes();
+            for _ in 0..1000 {
+                rank.ep.progress(&mut rank.tagged, usize::MAX);
+            }
+            let grown = resident_bytes().saturating_sub(before);
+            assert!(grown < 16 << 20, "{grown} bytes for messages nobody asked for");
+            for i in 0..MESSAGES {
+                let (_, got) = rank.receive(Some(other), Some(1), 8);
+                assert_eq!(got, i.to_le_bytes());
+            }
+        }
+        rank.meet();
+    });
+}
+
+fn resident_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+#[test]
+fn a_message_behind_a_flood_can_be_asked_for_first() {
+    run(2, &Config { credit_bytes: 1 << 16, ..Config::default() }, |mut rank| {
+        let other = Peer(1 - rank.ep.me().0);
+        if rank.ep.me() == Peer(0) {
+            let mut sends: Vec<Sent> =
+                (0..5000).map(|_| rank.start_send(other, 1, Mode::Standard, &[7; 100])).collect();
+            sends.push(rank.start_send(other, 2, Mode::Standard, b"urgent"));
+            sends.into_iter().for_each(|sent| rank.finish_send(sent));
+        } else {
+            assert_eq!(rank.receive(Some(other), Some(2), 100).1, b"urgent");
+            (0..5000).for_each(|_| assert_eq!(rank.receive(Some(other), Some(1), 100).1, [7; 100]));
+        }
+        rank.meet();
+    });
+}
+
+#[test]
+fn too_long_a_message_says_by_how_much_and_spills_nothing() {
+    run(2, &Config::default(), |mut rank| {
+        let other = Peer(1 - rank.ep.me().0);
+        for len in [100, 20_000, 1_000_000] {
+            let bytes = pattern(len, 1);
+            if rank.ep.me() == Peer(0) {
+                rank.send(other, 5, &bytes);
+            } else {
+                let memory = Memory::private(200);
+                let want = Want { context: 1, from: Some(other), tag: Some(5) };
+                let received = rank.tagged.receive(&mut rank.ep, want, Sink::Memory(memory.clone(), 50, 60));
+                let (status, _) = rank.finish_receive((received, Memory::private(0)));
+                assert_eq!(status.failure, Some(Failure::Truncated { over: len as u64 - 60 }));
+                let mut seen = [0; 200];
+                assert!(memory.read(0, &mut seen));
+                assert_eq!(seen[50..110], bytes[..60]);
+                assert!(
+                    seen[..50].iter().chain(&seen[110..]).all(|&b| b == 0),
+                    "only the receive's place is touched"
+                );
+            }
+        }
+        rank.meet();
+    });
+}
+
+#[test]
+fn probe_sees_claim_takes_and_cancel_withdraws() {
+    run(2, &Config::default(), |mut rank| {
+        let other = Peer(1 - rank.ep.me().0);
+        if rank.ep.me() == Peer(0) {
+            rank.send(other, 1, b"first");
+            rank.send(other, 1, b"second");
+            rank.receive(Some(other), Some(2), 0);
+        } else {
+            let want = Want { context: 1, from: None, tag: Some(1) };
+            rank.ep.wait(&mut rank.tagged, PATIENCE, |_, t| t.probe(&want).is_some()).unwrap();
+            assert_eq!(rank.tagged.probe(&want).unwrap().len, 5);
+            let first = rank.tagged.claim(&want).unwrap();
+            assert_eq!(
+                rank.receive(None, Some(1), 10).1,
+                b"second",
+                "what was claimed is out of the matching"
+            );
+            let memory = Memory::private(10);
+            let received =
+                rank.tagged.receive_matched(&mut rank.ep, first, Sink::Memory(memory.clone(), 0, 10));
+            assert_eq!(rank.finish_receive((received, memory)).1, b"first");
+
+            let (Received::Pending(never), _) = rank.start_receive(Some(other), Some(77), 10) else {
+                panic!()
+            };
+            assert!(rank.tagged.cancel(never));
+            assert!(!rank.tagged.cancel(never), "only once");
+            assert_eq!(rank.tagged.take(never).unwrap().failure, Some(Failure::Cancelled));
+            rank.send(other, 2, b"");
+        }
+        rank.meet();
+    });
+}
+
+#[test]
+fn a_lost_peer_fails_what_needs_it_and_nothing_else() {
+    run(3, &Config::default(), |mut rank| match rank.ep.me() {
+        Peer(0) => {
+            let (from_one, _) = rank.start_receive(Some(Peer(1)), Some(8), 8);
+            let from_two = rank.start_receive(Some(Peer(2)), Some(8), 8);
+            let Received::Pending(from_one) = from_one else { panic!() };
+            rank.receive(Some(Peer(1)), Some(1), 0);
+            assert_eq!(rank.finish(from_one).failure, Some(Failure::Lost(Peer(1))));
+            rank.send(Peer(2), 1, b"");
+            assert_eq!(rank.finish_receive(from_two).1, b"alive");
+        }
+        Peer(1) => rank.send(Peer(0), 1, b""),
+        _ => {
+            rank.receive(Some(Peer(0)), Some(1), 0);
+            rank.send(Peer(0), 8, b"alive");
+        }
+    });
+}
+
+#[test]
+fn ten_thousand_receives_are_matched_in_reverse() {
+    const RECEIVES: i32 = 10_000;
+    run(2, &Config::default(), |mut rank| {
+        let other = Peer(1 - rank.ep.me().0);
+        if rank.ep.me() == Peer(0) {
+            rank.receive(Some(other), Some(RECEIVES), 0);
+            (0..RECEIVES).rev().for_each(|tag| rank.send(other, tag, &tag.to_le_bytes()));
+        } else {
+            let receives: Vec<_> =
+                (0..RECEIVES).map(|tag| rank.start_receive(Some(other), Some(tag), 4)).collect();
+            rank.send(other, RECEIVES, b"");
+            for (tag, receive) in receives.into_iter().enumerate() {
+                assert_eq!(rank.finish_receive(receive).1, (tag as i32).to_le_bytes());
+            }
+        }
+        rank.meet();
+    });
+}
