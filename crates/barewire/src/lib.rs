@@ -1,3 +1,8 @@
 //! Barewire: user-level communication for clusters.
 #![forbid(unsafe_code)]
+
 pub use barewire_core as core;
+
+pub mod am;
+pub mod fm;
+pub mod mpi;

@@ -1,6 +1,7 @@
 //! The command line: one binary, many names.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -24,6 +25,22 @@ enum Sub {
     Hello(crate::hello::HelloOptions),
     /// Measure what each layer costs, beside the physical limit
     Perf(crate::perf::PerfOptions),
+    /// Keep a place where programs that start by themselves meet
+    Rendezvous(crate::rendezvous::RendezvousOptions),
+    /// Show what is here: processors, wires, interfaces, limits, variables, job
+    Info(crate::info::InfoOptions),
+    /// Look for what hurts people, and say what to type
+    Doctor(crate::doctor::DoctorOptions),
+    /// Lay out programs, libraries, headers, man pages and completions under a prefix
+    Install(crate::install::InstallOptions),
+    /// Print the completions of a shell
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Started by `doctor`: finds out who reaches whom
+    #[command(hide = true)]
+    Probe(crate::doctor::ProbeOptions),
     /// Started by `run`: looks after the ranks of one host
     #[command(hide = true)]
     Agent(agent::AgentOptions),
@@ -42,9 +59,18 @@ pub fn main(words: Vec<OsString>) -> anyhow::Result<ExitCode> {
     let matches = definition().get_matches_from(words);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     match cli.command {
-        Sub::Run(_) => unreachable!("`run` is taken above"),
+        Sub::Run(options) => run::start(&[*options]),
         Sub::Hello(options) => crate::hello::run(&options),
         Sub::Perf(options) => crate::perf::run(&options),
+        Sub::Rendezvous(options) => crate::rendezvous::run(&options),
+        Sub::Info(options) => crate::info::run(&options),
+        Sub::Doctor(options) => crate::doctor::run(&options),
+        Sub::Install(options) => crate::install::run(&options),
+        Sub::Completions { shell } => {
+            std::io::stdout().write_all(&crate::install::completions(shell))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Sub::Probe(options) => crate::doctor::probe(&options),
         Sub::Agent(options) => agent::run(&options).map(|()| ExitCode::SUCCESS),
     }
 }

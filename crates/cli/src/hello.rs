@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use barewire_core::boot::{self, Client, Event};
+use barewire_core::boot::{self, Client, Event, LostReason};
 use barewire_core::job::Directory;
 
 /// Options of `barewire hello`.
@@ -59,9 +59,12 @@ fn exchange(client: &mut Client, rank: u32, size: u32) -> anyhow::Result<()> {
     client.publish(&card(rank))?;
     for neighbour in [(rank + 1) % size, (rank + size - 1) % size] {
         client.request(neighbour)?;
-        match next(client)? {
-            Event::Card { rank, bytes } if rank == neighbour && bytes == card(neighbour) => {}
-            other => bail!("rank {rank} asked for the card of {neighbour} and got {other:?}"),
+        loop {
+            match next(client)? {
+                Event::Card { rank, bytes } if rank == neighbour && bytes == card(neighbour) => break,
+                Event::Lost { reason: LostReason::Left, .. } => {}
+                other => bail!("rank {rank} asked for the card of {neighbour} and got {other:?}"),
+            }
         }
     }
     client.barrier(Duration::from_secs(60)).context("meeting the other ranks")
@@ -85,7 +88,7 @@ fn mourn(client: &mut Client) -> anyhow::Result<()> {
 }
 
 /// Waits for the next event.
-fn next(client: &mut Client) -> anyhow::Result<Event> {
+pub fn next(client: &mut Client) -> anyhow::Result<Event> {
     use rustix::event::{PollFd, PollFlags, poll};
     loop {
         if let Some(event) = client.poll()? {

@@ -3,10 +3,15 @@
 
 mod agent;
 mod cli;
+mod doctor;
 mod hello;
 mod perf;
+mod info;
+mod install;
+mod machine;
 mod poller;
 mod proc;
+mod rendezvous;
 mod run;
 mod signals;
 mod wire;

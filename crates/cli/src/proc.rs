@@ -61,6 +61,16 @@ pub fn describe(pid: u32) -> String {
     }
 }
 
+/// Agents whose launcher is gone: they should have ended with it.
+pub fn agents_without_launcher() -> Vec<u32> {
+    let is_agent = |pid: u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let mut words = line.split(|&byte| byte == 0);
+        words.next().is_some_and(|word| word.ends_with(b"barewire")) && words.next() == Some(b"agent")
+    };
+    processes().filter(|(pid, stat)| stat.parent == 1 && is_agent(*pid)).map(|(pid, _)| pid).collect()
+}
+
 struct Stat {
     state: char,
     parent: u32,

@@ -208,10 +208,8 @@ fn mistakes_are_answered_with_what_to_do() {
     let folder = Folder::new("mistakes");
     let script = folder.file("script.py", "print(1)\n");
     let script = script.to_str().unwrap();
-    let bad = folder.file("bad", "#!/no/such/interpreter\n");
+    let bad = folder.script("bad", "#!/no/such/interpreter");
     let bad = bad.to_str().unwrap();
-    let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
-    std::fs::set_permissions(bad, mode).unwrap();
     for (words, code, answer) in [
         (&["-n", "4", "--tag-outptu", "true"][..], 2, "--tag-output"),
         (&["-n", "four", "true"], 2, "invalid value 'four'"),

@@ -151,6 +151,7 @@ impl Endpoint {
     #[cold]
     pub(crate) fn housekeep<D: Deliver>(&mut self, deliver: &mut D) {
         self.idle = 0;
+        self.undoze();
         if self.peers.len() > 1 {
             for source in self.poller.wait(Some(Duration::ZERO)) {
                 self.attend(source);

@@ -39,6 +39,10 @@ impl SendCredit {
         self.sent - self.returned
     }
 
+    pub fn returned_so_far(&self) -> u64 {
+        self.returned
+    }
+
     pub fn window(&self) -> u64 {
         self.window
     }

@@ -210,11 +210,12 @@ impl Endpoint {
         let charge = charge(&head, packet.len());
         rx.arrive(charge);
         let handled = self.dispatch(deliver, from, head, WireRef::new(payload), open, &rx.hold);
-        rx.finish(charge);
+        let kept = rx.finish(charge);
         budget.spend(payload.len());
         let stats = &mut self.peers[from.index()].stats;
         stats.received += 1;
         stats.received_bytes += payload.len() as u64;
+        stats.held += u64::from(kept);
         if let Some(count) = rx.credit.due() {
             self.return_datagram_credit(from, rx, count);
         }

@@ -67,6 +67,11 @@ pub struct Endpoint {
     pub(crate) config: Config,
 }
 
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Endpoint>();
+};
+
 /// A place in the list of peers to receive from; empty while its packets are being handled.
 #[derive(Debug)]
 pub(crate) struct InboundSlot {
@@ -224,6 +229,8 @@ impl Endpoint {
     }
 
     /// Sends one short message. [`SendError::Full`] if the receiver cannot hold it now; then nothing was sent.
+    /// Over TCP a message that closely follows another waits for the next `progress` or [`Endpoint::flush`], to travel
+    /// together with what comes after it.
     #[inline(always)]
     pub fn send(&mut self, to: Peer, port: Port, imm: u64, payload: &[u8]) -> Result<(), SendError> {
         self.send_with(to, port, imm, payload.len(), |wire| {
@@ -275,6 +282,7 @@ impl Endpoint {
         len: usize,
         fill: impl FnOnce(&mut WireMut<'_>),
     ) -> Result<(), SendError> {
+        self.peer_mut(to)?;
         let max = self.message_max(to);
         if len > max {
             return Err(SendError::TooLong { len, max });
@@ -310,6 +318,7 @@ impl Endpoint {
                 return sent.map_err(SendError::from);
             }
         }
+        self.peer_mut(to)?;
         let max = self.message_max(to);
         if len > max {
             return Err(SendError::TooLong { len, max });
@@ -410,14 +419,14 @@ impl Endpoint {
     /// Notes that a send found no room, so that a sleeper is woken when there is some.
     #[cold]
     #[inline(never)]
-    fn starve(&mut self, to: Peer) -> Result<(), SendError> {
+    pub(crate) fn starve(&mut self, to: Peer) -> Result<(), SendError> {
         let peer = &mut self.peers[to.index()];
         peer.stats.stalled += 1;
         let freed = match &mut peer.tx {
             Tx::Ring(ring) => ring.freed(),
+            Tx::Tcp(tcp) => tcp.freed(),
+            Tx::Datagram(link) => link.freed(),
             Tx::Closed => 0,
-            // What gives these room arrives like everything else, and wakes.
-            Tx::Tcp(_) | Tx::Datagram(_) => return Err(SendError::Full),
         };
         if peer.starved_at.replace(freed).is_none() {
             self.starving.push(to);
@@ -442,7 +451,9 @@ impl Endpoint {
             let peer = &mut self.peers[to.index()];
             let still = match &mut peer.tx {
                 Tx::Ring(ring) => peer.starved_at == Some(ring.freed()),
-                Tx::Closed | Tx::Tcp(_) | Tx::Datagram(_) => false,
+                Tx::Tcp(tcp) => peer.starved_at == Some(tcp.freed()),
+                Tx::Datagram(link) => peer.starved_at == Some(link.freed()),
+                Tx::Closed => false,
             };
             if !still {
                 peer.starved_at = None;

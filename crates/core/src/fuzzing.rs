@@ -5,7 +5,9 @@ use std::cell::RefCell;
 use crate::Peer;
 use crate::config::Config;
 use crate::endpoint::Endpoint;
+use crate::hello::{AcceptStep, Acceptor, DialStep, Dialler, Party, VERSIONS};
 use crate::job::{Job, JobId, JobKey};
+use crate::provider::tcp::{Split, Splitter};
 use crate::provider::{Class, Tx, local};
 use crate::region::{Memory, Rights, Who};
 use crate::tagged::{Sink, Tagged, Want};
@@ -15,6 +17,36 @@ use crate::wire::{HEAD_BYTES, Head};
 pub fn local_hello(bytes: &[u8]) {
     let (job, key) = (JobId([7; 16]), JobKey([9; 32]));
     assert!(local::check_hello(bytes, job, &key, Peer(0)).is_none(), "a hello without the key was believed");
+}
+
+/// What a stranger says to a TCP listener, and what a listener that is none of ours answers. Neither has the key.
+pub fn tcp_hello(bytes: &[u8]) {
+    let (job, key) = (JobId([7; 16]), JobKey([9; 32]));
+    let party = Party { job, key: &key, me: Peer(0), versions: VERSIONS, window: 1, nonce: [3; 16] };
+    let (mut acceptor, (mut dialler, _)) = (Acceptor::new(), Dialler::new(&party, Peer(1)));
+    for portion in bytes.chunks(23) {
+        match acceptor.take(&party, portion) {
+            Ok(AcceptStep::Proved(_)) => panic!("a hello without the key was believed"),
+            Ok(_) => {}
+            Err(_) => break,
+        }
+    }
+    for portion in bytes.chunks(23) {
+        match dialler.take(&key, portion) {
+            Ok(DialStep::More) => {}
+            Ok(_) => panic!("a welcome without the key was believed"),
+            Err(_) => break,
+        }
+    }
+}
+
+/// Any bytes as a stream of packets: each packet lies within what has arrived.
+pub fn tcp_stream(bytes: &[u8]) {
+    let mut splitter = Splitter::default();
+    let mut rest = bytes;
+    while let Split::Packet { head, skip } = splitter.next(rest) {
+        rest = &rest[skip + head.len as usize..];
+    }
 }
 
 thread_local! {
@@ -94,6 +126,8 @@ mod tests {
         #[test]
         fn no_bytes_are_a_hello(bytes: Vec<u8>) {
             super::local_hello(&bytes);
+            super::tcp_hello(&bytes);
+            super::tcp_stream(&bytes);
         }
     }
 }

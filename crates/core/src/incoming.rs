@@ -135,6 +135,14 @@ impl<'a> Incoming<'a> {
         word
     }
 
+    /// Reads as many little-endian words as there are, at most `into.len()`, and says how many that was.
+    #[inline(always)]
+    pub fn read_words(&mut self, into: &mut [u64]) -> usize {
+        let n = self.payload.read_words(into);
+        self.offset += 8 * n as u64;
+        n
+    }
+
     /// Reads straight into wire or region memory and says how many bytes.
     #[inline]
     pub fn read_to(&mut self, into: &mut WireMut<'_>) -> usize {

@@ -10,9 +10,6 @@ use barewire_sys::rustix::io::Errno;
 
 use crate::Peer;
 
-/// Things heard of at a time; the rest comes with the next call.
-const EVENTS_MAX: usize = 64;
-
 /// What became ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
@@ -76,6 +73,9 @@ impl Source {
 pub(crate) struct Poller {
     epoll: Arc<OwnedFd>,
 }
+
+/// Events taken at a time; the rest is there the next time.
+const EVENTS_MAX: usize = 64;
 
 impl Poller {
     pub fn new() -> Result<Poller, Errno> {

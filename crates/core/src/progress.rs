@@ -9,12 +9,12 @@ use crate::peer::PeerState;
 use crate::provider::Rx;
 use crate::provider::shm::RingRx;
 use crate::stream::OpenMessages;
-use crate::wire::{self, Begin, FLAG_CHUNK, Head, Kind};
+use crate::wire::{self, Begin, FLAG_CHUNK, FLAG_LAST, Head, Kind};
 
 /// Packets taken from one peer before the next has its turn.
 pub(crate) const BATCH: u32 = 64;
 /// Idle calls of `progress` between two looks at sockets, listeners and the directory.
-const IDLE_BEFORE_HOUSEKEEPING: u32 = 256;
+pub(crate) const IDLE_BEFORE_HOUSEKEEPING: u32 = 256;
 
 /// The way in from one peer, and the messages open on it.
 #[derive(Debug)]
@@ -93,6 +93,7 @@ impl Endpoint {
     fn take_from<D: Deliver>(&mut self, deliver: &mut D, at: usize, budget: &mut Budget) {
         // Taken out while its packets are handled, so that handlers may use the endpoint; a handler that makes progress
         // itself finds the place empty and passes over it.
+        // Links that end meanwhile leave the list, so the place may be gone.
         let Some(InboundSlot { peer, ready: true, inbound }) = self.inbound.get_mut(at) else { return };
         let peer = *peer;
         let Some(mut link) = inbound.take() else { return };
@@ -147,11 +148,12 @@ impl Endpoint {
                     rx.hold.arm(barewire_sys::ring::lines_for(len));
                     let incoming = Incoming::whole(from, port, packet.w1, payload, &rx.hold);
                     let flow = deliver.deliver(self, incoming);
-                    rx.finish(len);
+                    let kept = rx.finish(len);
                     budget.spend(len);
                     let stats = &mut self.peers[from.index()].stats;
                     stats.received += 1;
                     stats.received_bytes += len as u64;
+                    stats.held += u64::from(kept);
                     flow.into()
                 }
                 None => self.take_other(deliver, from, rx, open, budget, packet.w0, packet.w1),
@@ -199,7 +201,7 @@ impl Endpoint {
             Some(payload) => self.dispatch(deliver, from, head, payload, open, &rx.hold),
             None => Handled::Nonsense("a packet that does not lie in its memory"),
         };
-        rx.finish(in_ring);
+        let kept = rx.finish(in_ring);
         if chunked {
             rx.give_back();
         }
@@ -207,6 +209,7 @@ impl Endpoint {
         let stats = &mut self.peers[from.index()].stats;
         stats.received += 1;
         stats.received_bytes += len as u64;
+        stats.held += u64::from(kept);
         handled
     }
 
@@ -232,7 +235,7 @@ impl Endpoint {
                     None => Handled::Nonsense("a long message that begins wrongly"),
                 }
             }
-            Kind::Piece => match open.piece(head.w1, payload.remaining()) {
+            Kind::Piece => match open.piece(head.w1, payload.remaining(), head.flags & FLAG_LAST != 0) {
                 Some(part) => deliver.deliver(self, Incoming::part(from, part, payload, hold)).into(),
                 None => Handled::Nonsense("a piece of no message"),
             },
@@ -243,8 +246,10 @@ impl Endpoint {
                 Handled::Next
             }
             Kind::Ping => Handled::Next,
-            Kind::Credit if self.peers[from.index()].tx.returned(head.w1) => Handled::Next,
-            Kind::Credit => Handled::Nonsense("a credit that cannot be true"),
+            Kind::Credit => match self.peers[from.index()].tx.returned(head.w1) {
+                true => Handled::Next,
+                false => Handled::Nonsense("a credit that cannot be"),
+            },
             Kind::Put => match self.on_put(deliver, from, &head, &mut payload) {
                 Some(flow) => flow.into(),
                 None => Handled::Nonsense("a put that makes no sense"),

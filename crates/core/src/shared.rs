@@ -14,6 +14,7 @@ use barewire_sys::rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::endpoint::Endpoint;
 use crate::error::WaitError;
 use crate::incoming::Deliver;
+use crate::wait::Alarm;
 
 /// Looks before the first yield.
 const SPINS: u32 = 50;
@@ -25,7 +26,7 @@ const NAP: Duration = Duration::from_millis(500);
 /// ```
 /// use barewire_core::{Config, Endpoint, Ignore, Port, job::Job, shared::Shared};
 /// let endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
-/// let shared = Shared::new(endpoint, Ignore);
+/// let shared = Shared::new(endpoint, Ignore).unwrap();
 /// let there = shared.clone();
 /// std::thread::spawn(move || there.with(|endpoint, _| endpoint.send(endpoint.me(), Port(1), 0, b"hi")).unwrap()).join().unwrap();
 /// shared.wait(None, |endpoint, _| endpoint.stats().received == 1).unwrap();
@@ -36,6 +37,8 @@ pub struct Shared<L>(Arc<Inner<L>>);
 #[derive(Debug)]
 struct Inner<L> {
     pair: Mutex<(Endpoint, L)>,
+    /// Wakes those who sleep.
+    alarm: Alarm,
     /// Threads asleep in a wait; whoever makes progress for them wakes them.
     sleepers: AtomicUsize,
 }
@@ -48,8 +51,10 @@ impl<L> Clone for Shared<L> {
 
 impl<L: Deliver> Shared<L> {
     /// Shares an endpoint and the layer that takes its packets.
-    pub fn new(endpoint: Endpoint, layer: L) -> Shared<L> {
-        Shared(Arc::new(Inner { pair: Mutex::new((endpoint, layer)), sleepers: AtomicUsize::new(0) }))
+    pub fn new(endpoint: Endpoint, layer: L) -> std::io::Result<Shared<L>> {
+        let alarm = endpoint.alarm()?;
+        let pair = Mutex::new((endpoint, layer));
+        Ok(Shared(Arc::new(Inner { pair, alarm, sleepers: AtomicUsize::new(0) })))
     }
 
     /// Uses the endpoint and its layer; other threads wait meanwhile.
@@ -65,7 +70,7 @@ impl<L: Deliver> Shared<L> {
         let (endpoint, layer) = &mut *pair;
         let taken = endpoint.progress(layer, budget);
         if taken > 0 {
-            self.wake_sleepers(endpoint);
+            self.wake_sleepers();
         }
         taken
     }
@@ -84,7 +89,7 @@ impl<L: Deliver> Shared<L> {
                 let (endpoint, layer) = &mut *pair;
                 if endpoint.progress(layer, usize::MAX) > 0 {
                     quiet = None;
-                    self.wake_sleepers(endpoint);
+                    self.wake_sleepers();
                 }
                 if done(endpoint, layer) {
                     return Ok(());
@@ -134,15 +139,13 @@ impl<L: Deliver> Shared<L> {
         let (endpoint, layer) = &mut *pair;
         endpoint.undoze();
         endpoint.housekeep(layer);
-        if self.0.sleepers.load(Ordering::Relaxed) > 0 {
-            endpoint.bell.ring_self();
-        }
+        self.wake_sleepers();
         Ok(())
     }
 
-    fn wake_sleepers(&self, endpoint: &Endpoint) {
+    fn wake_sleepers(&self) {
         if self.0.sleepers.load(Ordering::Relaxed) > 0 {
-            endpoint.bell.ring_self();
+            self.0.alarm.ring();
         }
     }
 
@@ -156,7 +159,7 @@ impl<L: Deliver + Send + 'static> Shared<L> {
     ///
     /// ```
     /// use barewire_core::{Config, Endpoint, Ignore, Port, job::Job, shared::Shared};
-    /// let shared = Shared::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Ignore);
+    /// let shared = Shared::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Ignore).unwrap();
     /// let thread = shared.progress_thread().unwrap();
     /// shared.with(|endpoint, _| endpoint.send(endpoint.me(), Port(1), 0, b"hi")).unwrap();
     /// while shared.with(|endpoint, _| endpoint.stats().received) == 0 {
@@ -173,32 +176,24 @@ impl<L: Deliver + Send + 'static> Shared<L> {
                 let _ = shared.wait(Some(NAP), |_, _| stopped.load(Ordering::Relaxed));
             }
         })?;
-        let waker: Box<dyn Fn() + Send> = {
-            let shared = self.clone();
-            Box::new(move || shared.with(|endpoint, _| endpoint.bell.ring_self()))
-        };
-        Ok(ProgressThread { stop, waker, thread: Some(thread) })
+        let alarm = self.with(|endpoint, _| endpoint.alarm())?;
+        Ok(ProgressThread { stop, alarm, thread: Some(thread) })
     }
 }
 
 /// Makes progress while it lives.
+#[derive(Debug)]
 pub struct ProgressThread {
     stop: Arc<AtomicBool>,
-    waker: Box<dyn Fn() + Send>,
+    alarm: Alarm,
     thread: Option<JoinHandle<()>>,
-}
-
-impl std::fmt::Debug for ProgressThread {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ProgressThread").field("stop", &self.stop).finish_non_exhaustive()
-    }
 }
 
 impl Drop for ProgressThread {
     fn drop(&mut self) {
         // SYNC stop: see `progress_thread`.
         self.stop.store(true, Ordering::Relaxed);
-        (self.waker)();
+        self.alarm.ring();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -229,8 +229,7 @@ impl Endpoint {
         let peer = self.peer_mut(to)?;
         let Tx::Tcp(tx) = &mut peer.tx else { return Err(SendError::Full) };
         if !peer.outbox.is_empty() || tx.send_from(head, Class::Data, parts).is_err() {
-            peer.stats.stalled += 1;
-            return Err(SendError::Full);
+            return self.starve(to);
         }
         peer.stats.sent += 1;
         peer.stats.sent_bytes += u64::from(head.len);

@@ -7,7 +7,7 @@ use crate::endpoint::Endpoint;
 use crate::error::SendError;
 use crate::incoming::Part;
 use crate::provider::Class;
-use crate::wire::{Begin, Head, Kind};
+use crate::wire::{Begin, FLAG_LAST, Head, Kind};
 use crate::{Peer, Port};
 use barewire_sys::wirebuf::WireMut;
 
@@ -151,6 +151,40 @@ impl Endpoint {
     }
 }
 
+impl Endpoint {
+    /// Ends a message where it stands, short of the length it announced; its receiver sees a message of
+    /// [`Sending::sent`] bytes. [`SendError::Full`] if there is no room to say so now. Does nothing to a message that is done.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Flow, Incoming, Port, job::Job};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let mut sending = endpoint.begin(endpoint.me(), Port(1), 0, 1000).unwrap();
+    /// endpoint.push(&mut sending, b"only this").unwrap();
+    /// endpoint.end(&mut sending).unwrap();
+    /// let mut got = (Vec::new(), 0);
+    /// endpoint.progress(&mut |_: &mut Endpoint, mut p: Incoming<'_>| { got.0.extend(p.to_vec()); got.1 = p.total; Flow::Continue }, usize::MAX);
+    /// assert_eq!(got, (b"only this".to_vec(), 9));
+    /// ```
+    pub fn end(&mut self, sending: &mut Sending) -> Result<(), SendError> {
+        if sending.is_done() {
+            return Ok(());
+        }
+        if sending.begun {
+            let w1 = u64::from(sending.stream);
+            let head = Head { kind: Kind::Piece, flags: FLAG_LAST, port: sending.port, len: 0, w1 };
+            self.send_packet(sending.to, head, Class::Data, |_| {})?;
+        } else {
+            let announced = std::mem::replace(&mut sending.total, 0);
+            if let Err(error) = self.push_packet(sending, 0, |_, _| {}) {
+                sending.total = announced;
+                return Err(error);
+            }
+        }
+        sending.total = sending.sent;
+        Ok(())
+    }
+}
+
 /// The messages that are open on one link, as its receiver knows them.
 #[derive(Debug, Default)]
 pub(crate) struct OpenMessages {
@@ -176,11 +210,14 @@ impl OpenMessages {
         Some(part)
     }
 
-    /// A piece with `len` bytes; `None` if it makes no sense.
-    pub fn piece(&mut self, stream: u64, len: usize) -> Option<Part> {
+    /// A piece with `len` bytes, the `last` even if they are fewer than announced; `None` if it makes no sense.
+    pub fn piece(&mut self, stream: u64, len: usize, last: bool) -> Option<Part> {
         let at = self.find(u32::try_from(stream).ok()?)?;
-        let part = self.open[at];
+        let mut part = self.open[at];
         let offset = part.offset.checked_add(len as u64).filter(|&end| end <= part.total)?;
+        if last {
+            part.total = offset;
+        }
         if offset == part.total {
             self.open.swap_remove(at);
         } else {
@@ -209,11 +246,20 @@ mod tests {
         assert!(open.begin(&head(9), begin, 11).is_none(), "more than announced");
         assert_eq!(open.begin(&head(9), begin, 4).unwrap().offset, 0);
         assert!(open.begin(&head(9), begin, 4).is_none(), "the stream is open already");
-        assert!(open.piece(4, 1).is_none(), "no such stream");
-        assert!(open.piece(3, 7).is_none(), "more than is left");
-        assert!(open.piece(1 << 32 | 3, 1).is_none(), "no stream has such a number");
-        assert_eq!(open.piece(3, 5).unwrap().offset, 4);
-        assert_eq!(open.piece(3, 1).unwrap().offset, 9);
-        assert!(open.piece(3, 0).is_none(), "the message is complete");
+        assert!(open.piece(4, 1, false).is_none(), "no such stream");
+        assert!(open.piece(3, 7, false).is_none(), "more than is left");
+        assert!(open.piece(1 << 32 | 3, 1, false).is_none(), "no stream has such a number");
+        assert_eq!(open.piece(3, 5, false).unwrap().offset, 4);
+        assert_eq!(open.piece(3, 1, false).unwrap().offset, 9);
+        assert!(open.piece(3, 0, false).is_none(), "the message is complete");
+    }
+
+    #[test]
+    fn a_message_may_end_early() {
+        let mut open = OpenMessages::default();
+        assert!(open.begin(&head(9), Begin { total: u64::MAX, stream: 3 }, 4).is_some());
+        let part = open.piece(3, 2, true).unwrap();
+        assert_eq!((part.offset, part.total), (4, 6));
+        assert!(open.piece(3, 0, true).is_none(), "the message is complete");
     }
 }

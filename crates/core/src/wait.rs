@@ -6,6 +6,7 @@
 //!
 //! A wait that goes on for long is reported, with who waits for whom and what is on its way: a hang that explains itself.
 
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use crate::Peer;
@@ -13,6 +14,7 @@ use crate::endpoint::Endpoint;
 use crate::error::WaitError;
 use crate::incoming::Deliver;
 use crate::peer::PeerState;
+use crate::progress::IDLE_BEFORE_HOUSEKEEPING;
 use crate::provider::{Rx, Tx};
 
 /// Looks before the first yield, when the processors are ours.
@@ -32,6 +34,23 @@ pub struct Waiting {
 }
 
 impl Endpoint {
+    /// A handle with which any thread can wake this endpoint from its sleep.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Ignore, job::Job};
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let (alarm, done) = (endpoint.alarm().unwrap(), AtomicBool::new(false));
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| { done.store(true, Ordering::Release); alarm.ring(); });
+    ///     endpoint.wait(&mut Ignore, None, |_, _| done.load(Ordering::Acquire)).unwrap();
+    /// });
+    /// ```
+    pub fn alarm(&self) -> std::io::Result<Alarm> {
+        let [_, event] = self.bell.fds();
+        Ok(Alarm(event.try_clone_to_owned()?))
+    }
+
     /// Makes progress until `done` says so, sleeping when there is nothing to do. `timeout` of `None` waits for ever.
     ///
     /// On a simulated network in virtual time nobody sleeps: the wait moves the clock on as long as the next event is this
@@ -165,6 +184,9 @@ impl Endpoint {
     /// ```
     pub fn doze(&mut self) -> bool {
         self.want_room();
+        // Whatever wakes us may be a socket or a listener: the next call of `progress` that finds nothing looks at them,
+        // and forgets the ring of the bell.
+        self.idle = IDLE_BEFORE_HOUSEKEEPING;
         self.bell.doze();
         self.dozing = true;
         self.flush_before_sleep();
@@ -231,8 +253,8 @@ impl Endpoint {
                 format!("{used} of {lines} lines on their way")
             }
             Tx::Tcp(tcp) => {
-                let (used, bytes) = tcp.credit();
-                format!("{used} of {bytes} bytes on their way")
+                let (used, window) = tcp.credit();
+                format!("{used} of {window} bytes on their way, {} not written yet", tcp.gathered())
             }
             Tx::Datagram(link) => {
                 let (used, bytes) = link.credit();
@@ -252,6 +274,18 @@ impl Endpoint {
             entry.outbox.len(),
             entry.stats
         )
+    }
+}
+
+/// Wakes one endpoint from its sleep, or keeps it from falling asleep once.
+#[derive(Debug)]
+pub struct Alarm(OwnedFd);
+
+impl Alarm {
+    /// Wakes the endpoint. One system call, whether it sleeps or not.
+    pub fn ring(&self) {
+        // It fails only when the count is at its limit, and then the endpoint wakes anyway.
+        let _ = barewire_sys::rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 }
 

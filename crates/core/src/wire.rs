@@ -51,7 +51,8 @@ impl Kind {
 
 /// The payload is not here but in a chunk of the sender's pool; here is only where.
 pub const FLAG_CHUNK: u8 = 1;
-/// The last packet of a put: answer it, and run the port's handler if it carries a notice.
+/// The last packet of a put: answer it, and run the port's handler if it carries a notice. On a piece: the message ends
+/// here, before the length it announced.
 pub const FLAG_LAST: u8 = 2;
 /// A put that runs the port's handler once its bytes are in place.
 pub const FLAG_NOTICE: u8 = 4;

@@ -30,9 +30,7 @@ fn send(ep: &mut Endpoint, d: &mut impl Deliver, to: Peer, imm: u64, bytes: &[u8
     loop {
         match ep.send(to, Port(1), imm, bytes) {
             Ok(()) => return,
-            Err(SendError::Full) => {
-                make_room(ep, d);
-            }
+            Err(SendError::Full) => make_room(ep, d),
             Err(e) => panic!("{e}"),
         }
     }
@@ -347,7 +345,9 @@ fn a_budget_takes_about_so_much_and_the_rest_later(wires: &Wires) {
 
 fn a_sender_asleep_for_want_of_room_is_woken_when_there_is_some(wires: &Wires) {
     let count = wires.times(3000);
-    let wires = wires.with(|config| (config.yield_for, config.watchdog) = (Duration::ZERO, Duration::ZERO));
+    let wires = wires.with(|config| {
+        (config.yield_for, config.watchdog, config.credit_bytes) = (Duration::ZERO, Duration::ZERO, 30_000);
+    });
     wires.run(2, |mut ep| {
         let other = Peer(1 - ep.me().0);
         let mut d = Collect::default();
@@ -398,9 +398,8 @@ fn a_receiver_asleep_is_woken_by_a_message(wires: &Wires) {
 }
 
 fn a_held_frame_stops_its_sender_and_nobody_else(wires: &Wires) {
-    let count = wires.times(5000);
-    // Less than what the held one sends: no wire lets it send all.
-    let wires = wires.with(|config| config.credit_bytes = 20_000);
+    let count = wires.times(5000).max(1000);
+    let wires = wires.with(|config| config.credit_bytes = 50_000);
     wires.run(3, |mut ep| {
         let mut d = Collect::default();
         match ep.me() {

@@ -23,7 +23,7 @@ impl Deliver for Count {
 fn pair(config: &Config) -> [Shared<Count>; 2] {
     let mut jobs = Job::threads(2).unwrap().into_iter();
     [(); 2].map(|()| {
-        Shared::new(Endpoint::open(jobs.next().unwrap(), config.clone()).unwrap(), Count::default())
+        Shared::new(Endpoint::open(jobs.next().unwrap(), config.clone()).unwrap(), Count::default()).unwrap()
     })
 }
 

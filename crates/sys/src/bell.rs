@@ -54,11 +54,6 @@ impl Bell {
         let _ = rustix::io::read(&self.event, &mut count);
     }
 
-    /// Rings our own bell: whoever waits on the fd looks again.
-    pub fn ring_self(&self) {
-        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
-    }
-
     fn flag(&self) -> &AtomicU32 {
         word(&self.segment, SLEEPING)
     }

@@ -12,12 +12,16 @@ pub mod bell;
 #[cfg(not(loom))]
 pub mod copy;
 #[cfg(not(loom))]
+pub mod counting;
+#[cfg(not(loom))]
 pub mod cpu;
 pub mod doorbell;
 #[cfg(not(loom))]
 pub mod fork;
 #[cfg(not(loom))]
 pub mod inherit;
+#[cfg(not(loom))]
+pub mod loan;
 #[cfg(not(loom))]
 pub mod map;
 #[cfg(not(loom))]
@@ -27,8 +31,9 @@ pub mod ring;
 pub mod spawn;
 pub mod sync;
 #[cfg(not(loom))]
-pub mod userbuf;
 pub mod tcp;
+#[cfg(not(loom))]
+pub mod userbuf;
 #[cfg(not(loom))]
 pub mod wirebuf;
 

@@ -67,6 +67,23 @@ impl<'a> WireMut<'a> {
         }
     }
 
+    /// Writes as many of `words` as fit, little-endian. For a handful of words: more are better copied as bytes.
+    ///
+    /// ```
+    /// let mut bytes = [0; 16];
+    /// barewire_sys::wirebuf::WireMut::new(&mut bytes).write_words(&[1, 2, 3]);
+    /// assert_eq!(u128::from_le_bytes(bytes), 2 << 64 | 1);
+    /// ```
+    #[inline(always)]
+    pub fn write_words(&mut self, words: &[u64]) {
+        let n = words.len().min(self.left / 8);
+        for (i, word) in words[..n].iter().enumerate() {
+            // SAFETY: 8 * n <= left bytes are behind `at`; the write is unaligned-safe.
+            unsafe { self.at.cast::<u64>().add(i).write_unaligned(word.to_le()) };
+        }
+        self.skip(8 * n);
+    }
+
     /// Copies all of `from` that fits straight from wire memory to wire memory.
     #[inline]
     pub fn write_from(&mut self, from: &mut WireRef<'_>) -> usize {
@@ -147,6 +164,24 @@ impl<'a> WireRef<'a> {
         let word = unsafe { load_word(self.at) };
         self.skip(8);
         Some(u64::from_le(word))
+    }
+
+    /// Reads as many little-endian words as there are, at most `into.len()`, each exactly once, and says how many that was.
+    ///
+    /// ```
+    /// let mut wire = barewire_sys::wirebuf::WireRef::new(&[1, 0, 0, 0, 0, 0, 0, 0, 2, 0]);
+    /// let mut words = [0; 2];
+    /// assert_eq!((wire.read_words(&mut words), words, wire.remaining()), (1, [1, 0], 2));
+    /// ```
+    #[inline(always)]
+    pub fn read_words(&mut self, into: &mut [u64]) -> usize {
+        let n = into.len().min(self.left / 8);
+        for (i, word) in into[..n].iter_mut().enumerate() {
+            // SAFETY: 8 * n <= left bytes are readable behind `at`.
+            *word = u64::from_le(unsafe { load_word(self.at.add(8 * i)) });
+        }
+        self.skip(8 * n);
+        n
     }
 
     /// Passes over up to `n` bytes and says how many that was.

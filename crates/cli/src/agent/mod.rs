@@ -10,7 +10,7 @@ mod rank;
 mod resolve;
 mod supervise;
 
-pub use bind::Bind;
+pub use bind::{Bind, Topology};
 pub use connect::{AgentOptions, watch_path};
 pub use rank::is_stale;
 

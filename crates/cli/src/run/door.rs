@@ -37,9 +37,22 @@ pub enum Heard {
 impl Door {
     /// Listens on a port of `range`, or on any.
     pub fn open(key: JobKey, range: Option<PortRange>) -> anyhow::Result<Self> {
-        let listener = listen(range)?;
+        Self::behind(key, listen(range)?)
+    }
+
+    /// Listens on one address only.
+    pub fn at(key: JobKey, address: SocketAddr) -> anyhow::Result<Self> {
+        Self::behind(key, TcpListener::bind(address)?)
+    }
+
+    fn behind(key: JobKey, listener: TcpListener) -> anyhow::Result<Self> {
         listener.set_nonblocking(true)?;
         Ok(Self { listener, key, callers: Vec::new(), next: 0 })
+    }
+
+    /// Where it listens.
+    pub fn local_address(&self) -> anyhow::Result<SocketAddr> {
+        Ok(self.listener.local_addr()?)
     }
 
     /// The listening socket.

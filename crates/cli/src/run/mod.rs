@@ -4,7 +4,7 @@
 //! hub), prints what ranks print ([`output`]) and decides how it all ends ([`outcome`]).
 
 pub mod arguments;
-mod door;
+pub mod door;
 mod explain;
 mod hosts;
 mod input;
@@ -37,8 +37,13 @@ pub fn run(name: &str, words: impl IntoIterator<Item = OsString>) -> anyhow::Res
         }
         parts.push(RunOptions::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()));
     }
+    start(&parts)
+}
+
+/// Runs a job of these programs; the first one's options hold for the job.
+pub fn start(parts: &[RunOptions]) -> anyhow::Result<ExitCode> {
     Environment::capture()?;
-    let plan = plan::Plan::new(&parts)?;
+    let plan = plan::Plan::new(parts)?;
     if parts[0].explain {
         eprint!("{}", explain::explain(&plan, &parts[0]));
     }
@@ -50,8 +55,8 @@ pub fn run(name: &str, words: impl IntoIterator<Item = OsString>) -> anyhow::Res
 pub fn command(name: &str) -> Command {
     let about = "Start a parallel program on this host or on several";
     let usage = format!("{name} [OPTIONS] [--] PROGRAM [ARGUMENTS] [: [-n N] PROGRAM [ARGUMENTS]]…");
-    let command = Command::new(name.to_owned()).about(about).version(env!("CARGO_PKG_VERSION"));
-    RunOptions::augment_args(command.override_usage(usage).max_term_width(110))
+    let command = RunOptions::augment_args(Command::new(name.to_owned()));
+    command.about(about).version(env!("CARGO_PKG_VERSION")).override_usage(usage).max_term_width(110)
 }
 
 /// Options after a colon belong to that program alone.

@@ -1,6 +1,8 @@
 //! What the tests of the command share: running it, and looking for what it may have left behind.
 #![allow(dead_code, reason = "each test program uses a part")]
 
+pub mod hosts;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -131,6 +133,17 @@ impl Folder {
     }
     pub fn path(&self) -> &Path {
         &self.0
+    }
+    /// An executable file, written by another process: one that this process has open for writing, if only in a child
+    /// that another thread forks, cannot be executed.
+    pub fn script(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        let made = Command::new("sh")
+            .args(["-c", "echo \"$1\" > \"$2\"; chmod 755 \"$2\"", "sh", text])
+            .arg(&path)
+            .status();
+        assert!(made.is_ok_and(|status| status.success()), "a script can be written");
+        path
     }
     pub fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.0.join(name);

@@ -34,7 +34,7 @@ pub enum Event {
         /// The card, as it was published.
         bytes: Vec<u8>,
     },
-    /// A rank is gone, and will not come back.
+    /// A rank is gone; it comes back only if it [`Left`](LostReason::Left).
     Lost {
         /// Which.
         rank: u32,

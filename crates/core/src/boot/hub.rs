@@ -82,22 +82,29 @@ impl Hub {
         }
     }
 
-    /// `rank` is gone. A failure is told to everybody, an ordinary end only to those who ask.
+    /// `rank` is gone. A failure, or a leave, is told to everybody; an ordinary end only to those who ask. Who waits for
+    /// the card of one that left waits for the one that takes its place.
     pub fn lost(&mut self, rank: u32, reason: LostReason, out: &mut Outbox) {
         let Some(member) = self.members.get_mut(rank as usize) else { return };
         if member.lost.replace(reason).is_some() {
             return;
         }
-        let ordinary = reason.is_ordinary();
-        let waiting = std::mem::take(&mut member.waiting);
+        member.card = None;
+        let waiting = match reason {
+            LostReason::Left => BTreeSet::new(),
+            _ => std::mem::take(&mut member.waiting),
+        };
+        if std::mem::take(&mut member.in_barrier) {
+            self.waiting_in_barrier -= 1;
+        }
         let reply = Reply::Lost { rank, reason }.encode();
         for (other, member) in (0..).zip(&self.members) {
-            let tell = !ordinary || waiting.contains(&other);
+            let tell = reason != LostReason::Exited(0) || waiting.contains(&other);
             if tell && member.lost.is_none() && member.dialect == Some(Dialect::Frames) {
                 out.push((other, reply.clone()));
             }
         }
-        if !ordinary {
+        if reason.is_final() {
             self.gone.get_or_insert(rank);
         }
         self.settle_barrier(out);
@@ -140,6 +147,7 @@ impl Hub {
         let host = self.layout.host_of(rank).unwrap_or(0);
         let member = &mut self.members[rank as usize];
         member.card = None;
+        member.lost = None;
         member.dialect = Some(Dialect::Frames);
         let welcome = Welcome {
             nonce,
@@ -159,7 +167,7 @@ impl Hub {
     /// The ranks that failed so far, for one who comes late.
     fn failures(&self) -> impl Iterator<Item = Reply> + '_ {
         let lost = (0..).zip(&self.members).filter_map(|(rank, member)| Some((rank, member.lost?)));
-        lost.filter(|(_, reason)| !reason.is_ordinary()).map(|(rank, reason)| Reply::Lost { rank, reason })
+        lost.filter(|(_, reason)| reason.is_final()).map(|(rank, reason)| Reply::Lost { rank, reason })
     }
 
     fn publish(&mut self, rank: u32, card: Vec<u8>, out: &mut Outbox) {
@@ -173,9 +181,11 @@ impl Hub {
         let member =
             self.members.get_mut(of as usize).ok_or(FrameError::Malformed { what: "card request" })?;
         match (&member.lost, &member.card) {
-            (Some(reason), _) => out.push((rank, Reply::Lost { rank: of, reason: *reason }.encode())),
-            (None, Some(card)) => out.push((rank, Reply::Card { rank: of, bytes: card.to_vec() }.encode())),
-            (None, None) => {
+            (Some(reason), _) if *reason != LostReason::Left => {
+                out.push((rank, Reply::Lost { rank: of, reason: *reason }.encode()))
+            }
+            (_, Some(card)) => out.push((rank, Reply::Card { rank: of, bytes: card.to_vec() }.encode())),
+            (_, None) => {
                 member.waiting.insert(rank);
             }
         }
@@ -292,6 +302,21 @@ mod tests {
     }
 
     #[test]
+    fn a_rank_that_left_is_waited_for_and_may_come_again() {
+        let mut hub = hub(2);
+        say(&mut hub, 0, &HELLO);
+        say(&mut hub, 1, &HELLO);
+        say(&mut hub, 1, &Request::Publish(b"old".to_vec()));
+        let mut out = Outbox::new();
+        hub.lost(1, LostReason::Left, &mut out);
+        assert_eq!(replies(out), [(0, Reply::Lost { rank: 1, reason: LostReason::Left })]);
+        assert_eq!(say(&mut hub, 0, &Request::Card(1)), []);
+        say(&mut hub, 1, &HELLO);
+        let card = Reply::Card { rank: 1, bytes: b"new".to_vec() };
+        assert_eq!(say(&mut hub, 1, &Request::Publish(b"new".to_vec())), [(0, card)]);
+    }
+
+    #[test]
     fn one_who_comes_late_hears_of_earlier_failures() {
         let mut hub = hub(3);
         hub.lost(1, LostReason::Killed(9), &mut Outbox::new());
@@ -309,6 +334,29 @@ mod tests {
         let mut out = Outbox::new();
         hub.lost(1, LostReason::HostLost, &mut out);
         assert_eq!(replies(out), [(0, Reply::BarrierBroken { rank: 1 })]);
+    }
+
+    #[test]
+    fn four_thousand_ranks_cost_bytes_in_proportion() {
+        const SIZE: u32 = 4096;
+        let mut hub = hub(SIZE);
+        let (mut out, mut bytes) = (Outbox::new(), 0);
+        let mut say = |hub: &mut Hub, rank: u32, request: &Request| {
+            hub.receive(rank, &request.encode(), &mut out).unwrap();
+            bytes += out.drain(..).map(|(_, bytes)| bytes.len()).sum::<usize>();
+        };
+        for rank in 0..SIZE {
+            say(&mut hub, rank, &HELLO);
+            say(&mut hub, rank, &Request::Publish(vec![0; 200]));
+            say(&mut hub, rank, &Request::Card((rank + 1) % SIZE));
+            say(&mut hub, rank, &Request::Card((rank + SIZE - 1) % SIZE));
+        }
+        (0..SIZE).for_each(|rank| say(&mut hub, rank, &Request::Barrier));
+        for rank in 0..SIZE {
+            hub.lost(rank, LostReason::Exited(0), &mut out);
+        }
+        assert_eq!(out, []);
+        assert!(bytes < SIZE as usize * 1000, "{bytes} bytes for {SIZE} ranks");
     }
 
     #[test]

@@ -103,14 +103,14 @@ pub enum LostReason {
     Killed(i32),
     /// Its host cannot be reached.
     HostLost,
-    /// It left the job on purpose.
+    /// It left a rendezvous; another may take its place.
     Left,
 }
 
 impl LostReason {
-    /// Whether the rank went as ranks should, so that only those who need it are told.
-    pub fn is_ordinary(self) -> bool {
-        matches!(self, Self::Exited(0) | Self::Left)
+    /// Whether the rank failed, so that what needs all ranks cannot complete any more.
+    pub fn is_final(self) -> bool {
+        !matches!(self, Self::Exited(0) | Self::Left)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use super::auth::{Caller, GREETING_BYTES, nonce};
@@ -15,11 +16,21 @@ pub(super) fn join(address: &str, environment: &Environment) -> Result<Job, Boot
         .to_socket_addrs()
         .map_err(|source| BootError::Io { doing: "looking up the rendezvous' address", source })?;
     let deadline = Instant::now() + JOIN_TIMEOUT;
-    let stream = dial(&resolved.collect::<Vec<_>>(), &key, ANYBODY, deadline)?;
-    wire_client::join(stream.into())
+    let addresses: Vec<_> = resolved.collect();
+    loop {
+        let stream = dial(&addresses, &key, ANYBODY, deadline)?;
+        match wire_client::join(stream.into()) {
+            // All ranks are taken: one may become free.
+            Err(BootError::Closed) if Instant::now() < deadline => std::thread::sleep(PAUSE),
+            joined => return joined,
+        }
+    }
 }
 
 /// Connects to the first of `addresses` that proves to hold `key`, as member `who`, trying until `deadline`.
+///
+/// All are dialled at once, so that one that swallows packets costs no time; those that answer prove themselves one
+/// after the other, so that the other end sees one of us.
 pub fn dial(
     addresses: &[SocketAddr],
     key: &JobKey,
@@ -28,12 +39,23 @@ pub fn dial(
 ) -> Result<TcpStream, BootError> {
     let mut last = BootError::Timeout { doing: "connecting" };
     loop {
-        for address in addresses {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(last);
-            }
-            match attempt(address, key, who, left.min(ATTEMPT_TIMEOUT)) {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(last);
+        }
+        let (connected, inbox) = mpsc::channel();
+        for &address in addresses {
+            let connected = connected.clone();
+            let timeout = left.min(ATTEMPT_TIMEOUT);
+            std::thread::spawn(move || {
+                // Whoever dialled may have found another way by now.
+                let _ = connected.send((address, TcpStream::connect_timeout(&address, timeout)));
+            });
+        }
+        drop(connected);
+        for (address, outcome) in inbox {
+            let proved = outcome.map_err(connecting).and_then(|stream| prove(stream, address, key, who));
+            match proved {
                 Ok(stream) => return Ok(stream),
                 Err(error @ BootError::Stranger { .. }) if addresses.len() == 1 => return Err(error),
                 Err(error) => last = error,
@@ -43,25 +65,29 @@ pub fn dial(
     }
 }
 
-fn attempt(address: &SocketAddr, key: &JobKey, who: u32, timeout: Duration) -> Result<TcpStream, BootError> {
-    let io = |source| BootError::Io { doing: "connecting to the launcher", source };
-    let mut stream = TcpStream::connect_timeout(address, timeout).map_err(io)?;
-    stream.set_read_timeout(Some(timeout)).map_err(io)?;
-    stream.set_write_timeout(Some(timeout)).map_err(io)?;
-    let caller = Caller::new(key.clone(), who, nonce().map_err(io)?);
-    stream.write_all(&caller.call()).map_err(io)?;
+/// Shows that both ends hold the key.
+fn prove(mut stream: TcpStream, address: SocketAddr, key: &JobKey, who: u32) -> Result<TcpStream, BootError> {
+    stream.set_read_timeout(Some(PROOF_TIMEOUT)).map_err(connecting)?;
+    stream.set_write_timeout(Some(PROOF_TIMEOUT)).map_err(connecting)?;
+    let caller = Caller::new(key.clone(), who, nonce().map_err(connecting)?);
+    stream.write_all(&caller.call()).map_err(connecting)?;
     let mut greeting = [0; GREETING_BYTES];
-    stream.read_exact(&mut greeting).map_err(io)?;
+    stream.read_exact(&mut greeting).map_err(connecting)?;
     let stranger = |source| BootError::Stranger { address: address.to_string(), source };
-    stream.write_all(&caller.enter(&greeting).map_err(stranger)?).map_err(io)?;
-    stream.set_read_timeout(None).map_err(io)?;
-    stream.set_write_timeout(None).map_err(io)?;
-    stream.set_nodelay(true).map_err(io)?;
+    stream.write_all(&caller.enter(&greeting).map_err(stranger)?).map_err(connecting)?;
+    stream.set_read_timeout(None).map_err(connecting)?;
+    stream.set_write_timeout(None).map_err(connecting)?;
+    stream.set_nodelay(true).map_err(connecting)?;
     Ok(stream)
 }
 
+fn connecting(source: std::io::Error) -> BootError {
+    BootError::Io { doing: "connecting", source }
+}
+
 /// A member that takes whatever rank it is given.
-pub const ANYBODY: u32 = u32::MAX;
+const ANYBODY: u32 = u32::MAX;
 const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
+const PROOF_TIMEOUT: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(100);

@@ -1,3 +1,5 @@
+//! Hellos good, bad, replayed, cut and flipped.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -139,6 +139,7 @@ impl Datagrams {
         let tx = DatagramTx {
             reliable,
             credit: SendCredit::new(self.credit_bytes),
+            taken: 0,
             data_slots: slots - slots / SPARE_PART,
             listed: false,
             timer: None,
@@ -215,6 +216,8 @@ const SPARE_PART: usize = 8;
 pub(crate) struct DatagramTx {
     pub reliable: Reliable,
     credit: SendCredit,
+    /// Packets that the filter has taken.
+    taken: u64,
     /// Slots of the filter that messages may use.
     data_slots: usize,
     /// In the endpoint's list of links to transmit on.
@@ -245,6 +248,7 @@ impl DatagramTx {
         };
         self.reliable.send(packet, write).map_err(|_| Full)?;
         self.credit.spend(charge);
+        self.taken += 1;
         Ok(())
     }
 
@@ -267,6 +271,11 @@ impl DatagramTx {
     /// The receiver is done with this many bytes since the link opened.
     pub fn returned(&mut self, count: u64) -> Result<(), Impossible> {
         self.credit.returned(count)
+    }
+
+    /// Grows whenever there may be more room than before.
+    pub fn freed(&self) -> u64 {
+        self.credit.returned_so_far() + self.taken - self.reliable.unacked() as u64
     }
 
     /// Nothing more is expected from the peer.
@@ -309,13 +318,15 @@ impl DatagramRx {
         self.hold.arm(charge);
     }
 
-    /// Ends a packet: kept by the handler, or done with.
-    pub fn finish(&mut self, charge: u64) {
-        if self.hold.take() {
+    /// Ends a packet and says whether the handler kept it.
+    pub fn finish(&mut self, charge: u64) -> bool {
+        let kept = self.hold.take();
+        if kept {
             self.held += charge;
         } else {
             self.credit.finish(charge);
         }
+        kept
     }
 
     /// Gives back what dropped frames had been charged.

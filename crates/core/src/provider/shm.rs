@@ -283,14 +283,16 @@ impl RingRx {
         }
     }
 
-    /// Ends a packet that took `len` bytes of ring: kept by the handler, or done with.
+    /// Ends a packet that took `len` bytes of ring: kept by the handler, or done with. Says whether it was kept.
     #[inline(always)]
-    pub fn finish(&mut self, len: usize) {
-        if self.hold.take() {
+    pub fn finish(&mut self, len: usize) -> bool {
+        let kept = self.hold.take();
+        if kept {
             self.held += self.ring.hold(len);
         } else if self.ring.pass(len) {
             self.ring_sender();
         }
+        kept
     }
 
     /// The payload of a packet that names a chunk.

@@ -3,7 +3,6 @@
 use std::os::fd::AsFd;
 use std::time::Instant;
 
-use anyhow::Context;
 use barewire_core::boot::{Hub, Link};
 
 use super::super::door::{Door, Heard};
@@ -25,7 +24,12 @@ impl Launch<'_> {
         for index in 0..self.agents.len() {
             let host = self.agents[index].host.clone();
             match &remote {
-                Some(remote) if !host.is_here() => self.call_agent(remote, index)?,
+                Some(remote) if !host.is_here() => {
+                    if let Err(error) = self.call_agent(remote, index) {
+                        self.not_started(index, 1, format!("{error:#}"));
+                        return Ok(());
+                    }
+                }
                 _ => {
                     let (pid, link) = start::local()?;
                     self.agents[index].pid = Some(pid);
@@ -47,8 +51,7 @@ impl Launch<'_> {
 
     fn call_agent(&mut self, remote: &Remote, index: usize) -> anyhow::Result<()> {
         let agent = &mut self.agents[index];
-        let called = remote.start(u32::try_from(index).unwrap_or(u32::MAX), &agent.host.name);
-        let called = called.with_context(|| format!("host {}", agent.host.name))?;
+        let called = remote.start(u32::try_from(index).unwrap_or(u32::MAX), &agent.host.name)?;
         agent.pid = Some(called.pid);
         agent.line = called.line;
         self.poller.add(&called.complaints, complaints_token(index), Interest::Read)?;
@@ -100,6 +103,8 @@ impl Launch<'_> {
 
     fn start_ranks(&mut self) {
         self.progress_at = None;
+        // Everybody is in: a port that is not open cannot be attacked.
+        self.door = None;
         for index in 0..self.agents.len() {
             let count = self.plan.layout.ranks_on(index as u32).count();
             let Some((most, limit)) = self.agents[index].capacity.clone() else { return };

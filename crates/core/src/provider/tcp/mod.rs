@@ -14,6 +14,8 @@ use crate::wire::{HEAD_BYTES, Head, Kind};
 
 pub(crate) use rx::TcpRx;
 pub(crate) use split::Split;
+#[cfg(any(test, fuzzing))]
+pub(crate) use split::Splitter;
 pub(crate) use tx::TcpTx;
 
 /// Longest payload of one packet.

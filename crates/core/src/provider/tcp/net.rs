@@ -19,17 +19,25 @@ pub(crate) fn listen(wanted: &[SocketAddr]) -> Result<Vec<OwnedFd>, Errno> {
     if !wanted.is_empty() {
         return wanted.iter().map(listen_on).collect();
     }
-    // One IPv6 socket serves IPv4 too, where the host has IPv6.
-    listen_on(&SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)))
-        .or_else(|_| listen_on(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))))
-        .map(|socket| vec![socket])
+    // Two sockets with one port: an IPv6 socket that serves IPv4 too makes every packet take the longer way.
+    let first = listen_on(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
+    let port = first.as_ref().ok().and_then(bound_to).map_or(0, |bound| bound.port());
+    let second = listen_on(&SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)));
+    match (first, second) {
+        (Err(error), Err(_)) => Err(error),
+        (first, second) => Ok(first.into_iter().chain(second).collect()),
+    }
+}
+
+fn bound_to(socket: &OwnedFd) -> Option<SocketAddr> {
+    net::getsockname(socket).ok().and_then(|any| SocketAddr::try_from(any).ok())
 }
 
 fn listen_on(address: &SocketAddr) -> Result<OwnedFd, Errno> {
     let socket = new_socket(address)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
     if address.is_ipv6() {
-        sockopt::set_ipv6_v6only(&socket, !address.ip().is_unspecified())?;
+        sockopt::set_ipv6_v6only(&socket, true)?;
     }
     net::bind(&socket, address)?;
     net::listen(&socket, BACKLOG)?;
@@ -40,15 +48,11 @@ fn listen_on(address: &SocketAddr) -> Result<OwnedFd, Errno> {
 pub(crate) fn reachable(listeners: &[OwnedFd]) -> Vec<SocketAddr> {
     let mut reachable = Vec::new();
     for listener in listeners {
-        let Some(bound) = net::getsockname(listener).ok().and_then(|any| SocketAddr::try_from(any).ok())
-        else {
-            continue;
-        };
+        let Some(bound) = bound_to(listener) else { continue };
         if bound.ip().is_unspecified() {
-            let both = bound.is_ipv6();
             let ours =
                 if_addrs::get_if_addrs().unwrap_or_default().into_iter().map(|interface| interface.ip());
-            let fits = |ip: &IpAddr| (both || ip.is_ipv4()) && !is_link_local(ip);
+            let fits = |ip: &IpAddr| bound.is_ipv4() == ip.is_ipv4() && !is_link_local(ip);
             reachable.extend(ours.filter(fits).map(|ip| SocketAddr::new(ip, bound.port())));
         } else {
             reachable.push(bound);
@@ -97,9 +101,7 @@ pub(crate) fn accept(listener: &OwnedFd) -> Option<OwnedFd> {
 /// The address at the other end, for messages to people.
 pub(crate) fn peer_name(socket: &OwnedFd) -> String {
     let address = net::getpeername(socket).ok().flatten().and_then(|any| SocketAddr::try_from(any).ok());
-    let plain =
-        |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port()).to_string();
-    address.map_or_else(|| "an unknown address".to_owned(), plain)
+    address.map_or_else(|| "an unknown address".to_owned(), |address| address.to_string())
 }
 
 fn new_socket(address: &SocketAddr) -> Result<OwnedFd, Errno> {

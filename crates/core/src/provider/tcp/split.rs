@@ -1,6 +1,6 @@
 //! Cutting a stream of bytes into packets, and long packets into the parts that have arrived.
 
-use crate::wire::{Begin, FLAG_CHUNK, HEAD_BYTES, Head, Kind};
+use crate::wire::{Begin, FLAG_CHUNK, FLAG_LAST, HEAD_BYTES, Head, Kind};
 
 use super::PACKET_BYTES_MAX;
 
@@ -58,7 +58,7 @@ impl Splitter {
         }
         let here = here as u32;
         self.rest = Some(Head { kind: Kind::Piece, len: head.len - here, w1: stream, ..head });
-        Split::Packet { head: Head { len: here, ..head }, skip: HEAD_BYTES }
+        Split::Packet { head: Head { len: here, flags: head.flags & !FLAG_LAST, ..head }, skip: HEAD_BYTES }
     }
 
     /// The next part of a packet that was begun.
@@ -68,7 +68,9 @@ impl Splitter {
         }
         let now = (here.min(rest.len as usize)) as u32;
         self.rest = (now < rest.len).then_some(Head { len: rest.len - now, ..rest });
-        Split::Packet { head: Head { len: now, ..rest }, skip: 0 }
+        // Of a packet that ends its message, only the last part does.
+        let flags = if self.rest.is_some() { rest.flags & !FLAG_LAST } else { rest.flags };
+        Split::Packet { head: Head { len: now, flags, ..rest }, skip: 0 }
     }
 }
 

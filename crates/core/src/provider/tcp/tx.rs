@@ -46,6 +46,8 @@ pub(crate) struct TcpTx {
     /// The poller tells when the socket can be written to.
     pub armed: bool,
     broken: Option<Errno>,
+    /// Bytes passed to the socket since the connection opened.
+    written: u64,
     pub pulse: Pulse,
     /// Something arrived since the pulse was last felt.
     pub heard_lately: bool,
@@ -67,6 +69,7 @@ impl TcpTx {
             listed: false,
             armed: false,
             broken: None,
+            written: 0,
             pulse: Pulse::default(),
             heard_lately: true,
         }
@@ -173,13 +176,15 @@ impl TcpTx {
     /// What a write of `asked` bytes passed on. A connection that is broken takes everything: whoever reads it finds its end
     /// there, behind what arrived before.
     fn wrote(&mut self, written: Result<Option<usize>, Errno>, asked: usize) -> usize {
-        match written {
+        let passed = match written {
             Ok(n) => n.unwrap_or(0),
             Err(error) => {
                 self.broken = Some(error);
                 asked
             }
-        }
+        };
+        self.written += passed as u64;
+        passed
     }
 
     /// After a write: what is left waits for the socket.
@@ -223,6 +228,11 @@ impl TcpTx {
     /// Bytes on their way or held by the receiver, and how many may be.
     pub fn credit(&self) -> (u64, u64) {
         (self.credit.outstanding(), self.credit.window())
+    }
+
+    /// Grows whenever there may be more room than before.
+    pub fn freed(&self) -> u64 {
+        self.credit.returned_so_far() + self.written
     }
 
     pub fn socket(&self) -> &Arc<OwnedFd> {

@@ -1,0 +1,412 @@
+//! The node: one endpoint of the core, the bundles and endpoints on it, and their tables.
+
+use std::time::Duration;
+
+use barewire_core::{Endpoint, Stats};
+use barewire_sys::memory::Memory;
+
+use super::context::{Ctx, medium_max};
+use super::names::{Bundle, Ep, EventMask, Name, TableError, Tag, WaitError};
+use super::side::{Side, Slot};
+use super::tables::{Backlog, EpEntry, NOBODY, Tables};
+
+/// Handlers of an endpoint, and translations.
+const TABLE_MAX: usize = 256;
+/// Most outstanding requests a translation can have: their numbers have 16 bits and must not come round.
+const OUTSTANDING_MAX: u16 = 1 << 14;
+
+/// One thread's active messages: an endpoint of the core, with the bundles and endpoints on it, and a state for handlers.
+///
+/// The state is whatever the handlers work on; they find it as [`Ctx::state`], everybody else as [`Node::state`].
+/// A node is used by one thread at a time, which makes its bundles *sequential*; [`Par`](super::Par) is for several.
+///
+/// ```
+/// use barewire::am::{Node, Tag};
+/// use barewire::core::{Config, Endpoint, job::Job};
+///
+/// let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), String::new());
+/// let bundle = node.allocate_bundle().unwrap();
+/// let ep = node.allocate_endpoint(bundle).unwrap();
+/// node.set_tag(ep, Tag(99)).unwrap(); // until now it accepted nothing
+/// node.set_handler(ep, 1, |ctx, args| *ctx.state += &format!("got {args:?}")).unwrap();
+/// node.map(ep, 0, node.name(ep), Tag(99)).unwrap();
+/// node.request(ep, 0, 1, &[1, 2, 3]).unwrap();
+/// node.poll(bundle);
+/// assert_eq!(node.state(), "got [1, 2, 3]");
+/// ```
+#[derive(Debug)]
+pub struct Node<S> {
+    pub(super) core: Endpoint,
+    pub(super) tables: Tables<S>,
+}
+
+impl<S> Node<S> {
+    /// A node on an endpoint of the core, which it takes over, with the state that its handlers work on.
+    pub fn new(core: Endpoint, state: S) -> Node<S> {
+        let tables = Tables {
+            state,
+            eps: Vec::new(),
+            bundles: Vec::new(),
+            polled: NOBODY,
+            watched: NOBODY,
+            backlog: Backlog::default(),
+            open: Vec::new(),
+        };
+        Node { core, tables }
+    }
+
+    /// The handlers' state.
+    pub fn state(&self) -> &S {
+        &self.tables.state
+    }
+
+    /// The handlers' state, to change.
+    pub fn state_mut(&mut self) -> &mut S {
+        &mut self.tables.state
+    }
+
+    /// The endpoint of the core, to look at.
+    pub fn core(&self) -> &Endpoint {
+        &self.core
+    }
+
+    /// What passed over the wire.
+    pub fn stats(&self) -> Stats {
+        self.core.stats()
+    }
+
+    /// Packets that made no sense, and returned messages for which no handler 0 was set.
+    pub fn dropped(&self) -> u64 {
+        self.tables.backlog.dropped
+    }
+
+    /// A new, empty bundle.
+    pub fn allocate_bundle(&mut self) -> Result<Bundle, TableError> {
+        let index = u16::try_from(self.tables.bundles.len()).ok().filter(|&index| index != NOBODY);
+        self.tables.bundles.push(Some(EventMask::None));
+        index.map(Bundle).ok_or(TableError::NoNames)
+    }
+
+    /// Frees a bundle and its endpoints.
+    pub fn free_bundle(&mut self, bundle: Bundle) -> Result<(), TableError> {
+        *self.bundle(bundle)? = EventMask::None;
+        self.tables.bundles[usize::from(bundle.0)] = None;
+        let of_bundle =
+            |ep: &Option<Box<EpEntry<S>>>| ep.as_ref().is_some_and(|ep| ep.side.bundle == bundle.0);
+        let doomed: Vec<u16> = (0..self.tables.eps.len())
+            .filter(|&i| of_bundle(&self.tables.eps[i]))
+            .map(|i| i as u16)
+            .collect();
+        doomed.into_iter().try_for_each(|index| self.free_endpoint(Ep(index)))
+    }
+
+    /// A new endpoint in a bundle. It accepts nothing until it gets a tag.
+    pub fn allocate_endpoint(&mut self, bundle: Bundle) -> Result<Ep, TableError> {
+        self.bundle(bundle)?;
+        let index = u16::try_from(self.tables.eps.len()).map_err(|_| TableError::NoNames)?;
+        let side = Side::new(index, bundle.0);
+        self.tables.eps.push(Some(Box::new(EpEntry { side, handlers: Vec::new(), on_return: None })));
+        Ok(Ep(index))
+    }
+
+    /// Frees an endpoint. Messages for it come back to their senders from now on; its name is not used again.
+    pub fn free_endpoint(&mut self, ep: Ep) -> Result<(), TableError> {
+        let waiting = self.side(ep)?.queue.len();
+        self.tables.backlog.queued -= waiting;
+        self.tables.eps[usize::from(ep.0)] = None;
+        Ok(())
+    }
+
+    /// Moves an endpoint to another bundle of the node, with the messages that wait for it. Its name stays the same.
+    ///
+    /// ```
+    /// # use barewire::am::{Node, Tag};
+    /// # use barewire::core::{Config, Endpoint, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 0);
+    /// let (a, b) = (node.allocate_bundle().unwrap(), node.allocate_bundle().unwrap());
+    /// let ep = node.allocate_endpoint(a).unwrap();
+    /// # node.set_tag(ep, Tag::ALL).unwrap();
+    /// # node.set_handler(ep, 1, |ctx, _| *ctx.state += 1).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag::ALL).unwrap();
+    /// node.request(ep, 0, 1, &[]).unwrap();
+    /// node.poll(b);
+    /// assert_eq!(*node.state(), 0); // its bundle was not polled
+    /// node.move_endpoint(ep, b).unwrap();
+    /// node.poll(b);
+    /// assert_eq!(*node.state(), 1);
+    /// ```
+    pub fn move_endpoint(&mut self, ep: Ep, to: Bundle) -> Result<(), TableError> {
+        self.bundle(to)?;
+        self.side(ep)?.bundle = to.0;
+        Ok(())
+    }
+
+    /// The bundle that an endpoint is in.
+    pub fn bundle_of(&self, ep: Ep) -> Result<Bundle, TableError> {
+        Ok(Bundle(self.entry(ep)?.side.bundle))
+    }
+
+    /// What the whole job calls the endpoint.
+    pub fn name(&self, ep: Ep) -> Name {
+        Name { peer: self.core.me(), index: ep.0 }
+    }
+
+    /// Sets the tag that requests to the endpoint must carry. Whoever has only the old one is shut out at once.
+    pub fn set_tag(&mut self, ep: Ep, tag: Tag) -> Result<(), TableError> {
+        self.side(ep)?.tag = tag;
+        Ok(())
+    }
+
+    /// The endpoint's tag.
+    pub fn tag(&self, ep: Ep) -> Result<Tag, TableError> {
+        Ok(self.entry(ep)?.side.tag)
+    }
+
+    /// Sets the memory that bulk transfers to the endpoint go to.
+    pub fn set_seg(&mut self, ep: Ep, segment: Memory) -> Result<(), TableError> {
+        self.side(ep)?.segment = Some(segment);
+        Ok(())
+    }
+
+    /// The endpoint's segment, if it has one.
+    pub fn seg(&self, ep: Ep) -> Result<Option<&Memory>, TableError> {
+        Ok(self.entry(ep)?.side.segment.as_ref())
+    }
+
+    /// Sets how many requests the endpoint may have outstanding through each translation (default 64), and from how many endpoints
+    /// (default 16) as many may wait here while the bundle is not polled; what goes beyond comes back as
+    /// [`Code::Congestion`](super::Code::Congestion).
+    pub fn set_expected_resources(
+        &mut self,
+        ep: Ep,
+        endpoints: usize,
+        outstanding: u16,
+    ) -> Result<(), TableError> {
+        if endpoints == 0 || outstanding == 0 || outstanding > OUTSTANDING_MAX {
+            return Err(TableError::Resources);
+        }
+        self.side(ep)?.expect(endpoints, outstanding);
+        Ok(())
+    }
+
+    /// Sets a handler, in the place of what was there. Handler 0 gets messages that come back; requests cannot name it.
+    pub fn set_handler(
+        &mut self,
+        ep: Ep,
+        index: u8,
+        handler: impl FnMut(&mut Ctx<'_, S>, &[u64]) + Send + 'static,
+    ) -> Result<(), TableError> {
+        let entry = self.entry_mut(ep)?;
+        let index = usize::from(index);
+        if index == 0 {
+            entry.on_return = Some(Box::new(handler));
+            return Ok(());
+        }
+        if entry.handlers.len() <= index {
+            entry.handlers.resize_with(index + 1, || None);
+        }
+        entry.handlers[index] = Some(Box::new(handler));
+        Ok(())
+    }
+
+    /// Sets a handler at any free index, and says which.
+    ///
+    /// ```
+    /// # use barewire::am::Node;
+    /// # use barewire::core::{Config, Endpoint, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), ());
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// let ep = node.allocate_endpoint(bundle).unwrap();
+    /// let first = node.set_handler_any(ep, |_, _| {}).unwrap();
+    /// let second = node.set_handler_any(ep, |_, _| {}).unwrap();
+    /// assert_ne!(first, second);
+    /// ```
+    pub fn set_handler_any(
+        &mut self,
+        ep: Ep,
+        handler: impl FnMut(&mut Ctx<'_, S>, &[u64]) + Send + 'static,
+    ) -> Result<u8, TableError> {
+        let handlers = &self.entry(ep)?.handlers;
+        let is_free = |&index: &usize| !matches!(handlers.get(index), Some(Some(_)));
+        let index = (1..TABLE_MAX).find(is_free).ok_or(TableError::NoHandler)? as u8;
+        self.set_handler(ep, index, handler)?;
+        Ok(index)
+    }
+
+    /// Makes `index` stand for somebody's endpoint, and for the tag to send to it. Unmap it before mapping it anew.
+    ///
+    /// ```
+    /// # use barewire::am::{Node, TableError, Tag};
+    /// # use barewire::core::{Config, Endpoint, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), ());
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// let ep = node.allocate_endpoint(bundle).unwrap();
+    /// let name = node.name(ep);
+    /// node.map(ep, 255, name, Tag(7)).unwrap();
+    /// assert_eq!(node.translation(ep, 255), Ok((name, Tag(7))));
+    /// assert_eq!(node.map(ep, 255, name, Tag(8)), Err(TableError::Mapped(255)));
+    /// node.unmap(ep, 255).unwrap();
+    /// assert_eq!(node.translation(ep, 255), Err(TableError::NotMapped(255)));
+    /// ```
+    pub fn map(&mut self, ep: Ep, index: u8, name: Name, tag: Tag) -> Result<(), TableError> {
+        let side = self.side(ep)?;
+        if side.slot(index).is_some() {
+            return Err(TableError::Mapped(index));
+        }
+        side.map(index, name, tag);
+        Ok(())
+    }
+
+    /// Maps any free translation, and says which.
+    pub fn map_any(&mut self, ep: Ep, name: Name, tag: Tag) -> Result<u8, TableError> {
+        let slots = &self.entry(ep)?.side.slots;
+        let is_free = |&index: &usize| slots.get(index).is_none_or(|slot| !slot.mapped);
+        let index = (0..TABLE_MAX).find(is_free).ok_or(TableError::Mapped(u8::MAX))? as u8;
+        self.map(ep, index, name, tag)?;
+        Ok(index)
+    }
+
+    /// Ends a translation. Replies that were still to come through it go back to their senders.
+    pub fn unmap(&mut self, ep: Ep, index: u8) -> Result<(), TableError> {
+        match self.side(ep)?.slot(index) {
+            None => Err(TableError::NotMapped(index)),
+            Some(slot) if slot.is_busy() => Err(TableError::Busy(index)),
+            Some(slot) => {
+                slot.unmap();
+                Ok(())
+            }
+        }
+    }
+
+    /// What a translation stands for: the endpoint's name, and the tag that is sent to it.
+    pub fn translation(&self, ep: Ep, index: u8) -> Result<(Name, Tag), TableError> {
+        self.slot(ep, index).map(|slot| (slot.name, slot.tag))
+    }
+
+    /// Requests through a translation that have not been acknowledged.
+    pub fn outstanding(&self, ep: Ep, index: u8) -> Result<u16, TableError> {
+        self.slot(ep, index).map(Slot::outstanding)
+    }
+
+    /// Whether an asynchronous transfer through the translation is still on its way out of its memory.
+    pub fn is_sending(&self, ep: Ep, index: u8) -> Result<bool, TableError> {
+        self.slot(ep, index).map(Slot::is_busy)
+    }
+
+    /// The longest data of a medium message through a translation: at least 512 bytes.
+    pub fn medium_max(&self, ep: Ep, index: u8) -> Result<usize, TableError> {
+        self.slot(ep, index).map(|slot| medium_max(&self.core, slot.name.peer))
+    }
+
+    /// Runs the handlers of what has arrived for the bundle's endpoints. Never waits. Says how many packets it took.
+    #[inline]
+    pub fn poll(&mut self, bundle: Bundle) -> usize {
+        self.tables.polled = bundle.0;
+        let mut took = 0;
+        if self.tables.is_behind() {
+            took = self.tables.work_off(&mut self.core);
+        }
+        took += self.core.progress(&mut self.tables, usize::MAX);
+        if !self.tables.backlog.out.is_empty() {
+            self.tables.pump(&mut self.core);
+        }
+        took
+    }
+
+    /// Sets which events of a bundle [`Node::wait_sema`] wakes for.
+    pub fn set_event_mask(&mut self, bundle: Bundle, mask: EventMask) -> Result<(), TableError> {
+        *self.bundle(bundle)? = mask;
+        Ok(())
+    }
+
+    /// The bundle's event mask.
+    pub fn event_mask(&self, bundle: Bundle) -> Result<EventMask, TableError> {
+        let mask = self.tables.bundles.get(usize::from(bundle.0)).copied().flatten();
+        mask.ok_or(TableError::NoSuchBundle)
+    }
+
+    /// Sleeps until an endpoint of the bundle has a message, and runs none: poll for that. `None` waits for ever.
+    ///
+    /// ```
+    /// use barewire::am::{EventMask, Node, WaitError};
+    /// use barewire::core::{Config, Endpoint, job::Job};
+    /// use std::time::Duration;
+    /// let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), ());
+    /// let bundle = node.allocate_bundle().unwrap();
+    /// assert_eq!(node.wait_sema(bundle, None), Err(WaitError::NoEvents));
+    /// node.set_event_mask(bundle, EventMask::NotEmpty).unwrap();
+    /// assert_eq!(node.wait_sema(bundle, Some(Duration::from_millis(5))), Err(WaitError::TimedOut));
+    /// ```
+    pub fn wait_sema(&mut self, bundle: Bundle, timeout: Option<Duration>) -> Result<(), WaitError> {
+        match self.event_mask(bundle) {
+            Err(_) => return Err(WaitError::NoSuchBundle),
+            Ok(EventMask::None) => return Err(WaitError::NoEvents),
+            Ok(EventMask::NotEmpty) => {}
+        }
+        self.tables.watched = bundle.0;
+        let waited = self.wait_until(NOBODY, timeout, |_, tables| tables.has_messages(bundle.0));
+        self.tables.watched = NOBODY;
+        waited
+    }
+
+    /// Polls the bundle until `done` says so, sleeping when there is nothing to do. `None` waits for ever.
+    pub fn wait(
+        &mut self,
+        bundle: Bundle,
+        timeout: Option<Duration>,
+        mut done: impl FnMut(&mut S) -> bool,
+    ) -> Result<(), WaitError> {
+        self.wait_until(bundle.0, timeout, |_, tables| done(&mut tables.state))
+    }
+
+    /// Takes what has arrived without running any of it, up to the first message for `bundle`.
+    pub(super) fn gather(&mut self, bundle: Bundle) {
+        self.tables.watched = bundle.0;
+        self.poll(Bundle(NOBODY));
+        self.tables.watched = NOBODY;
+    }
+
+    /// Runs the handlers of one bundle, and sends what waits to go out, until `done`.
+    pub(super) fn wait_until(
+        &mut self,
+        bundle: u16,
+        timeout: Option<Duration>,
+        mut done: impl FnMut(&mut Endpoint, &mut Tables<S>) -> bool,
+    ) -> Result<(), WaitError> {
+        self.tables.polled = bundle;
+        let waited = self.core.wait(&mut self.tables, timeout, |core, tables| {
+            if tables.is_behind() {
+                tables.work_off(core);
+            }
+            done(core, tables)
+        });
+        waited.map_err(|error| match error {
+            barewire_core::WaitError::TimedOut => WaitError::TimedOut,
+            _ => WaitError::Forked,
+        })
+    }
+
+    fn bundle(&mut self, bundle: Bundle) -> Result<&mut EventMask, TableError> {
+        let mask = self.tables.bundles.get_mut(usize::from(bundle.0));
+        mask.and_then(Option::as_mut).ok_or(TableError::NoSuchBundle)
+    }
+
+    fn slot(&self, ep: Ep, index: u8) -> Result<&Slot, TableError> {
+        let slot = self.entry(ep)?.side.slots.get(usize::from(index));
+        slot.filter(|slot| slot.mapped).ok_or(TableError::NotMapped(index))
+    }
+
+    fn entry(&self, ep: Ep) -> Result<&EpEntry<S>, TableError> {
+        let entry = self.tables.eps.get(usize::from(ep.0)).and_then(Option::as_deref);
+        entry.ok_or(TableError::NoSuchEndpoint)
+    }
+
+    fn entry_mut(&mut self, ep: Ep) -> Result<&mut EpEntry<S>, TableError> {
+        let entry = self.tables.eps.get_mut(usize::from(ep.0)).and_then(Option::as_deref_mut);
+        entry.ok_or(TableError::NoSuchEndpoint)
+    }
+
+    fn side(&mut self, ep: Ep) -> Result<&mut Side, TableError> {
+        self.entry_mut(ep).map(|entry| &mut entry.side)
+    }
+}

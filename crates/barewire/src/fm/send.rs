@@ -1,0 +1,451 @@
+//! Sending: a message is announced, filled in pieces, and ended.
+//!
+//! Pieces go straight into wire memory, each call's in as few packets as it takes; [`Outgoing::pieces`] gathers several into
+//! the same packets. A message given whole in one call goes the short way if it fits one packet.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use barewire_core::{Endpoint, Peer, Sending, WaitError};
+use barewire_sys::loan::Borrower;
+
+use super::dispatch::Turns;
+use super::{Fm, Handler, NAP};
+
+/// Why a message, or a piece of one, was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The receiver has to take something first. Told to callers who chose not to wait, and to handlers, who cannot.
+    #[error("no room: the receiver has to take something first")]
+    Full,
+    /// The pieces add up to more than was announced.
+    #[error("{len} bytes are more than the {max} that the message announced")]
+    PastEnd {
+        /// Bytes with this piece.
+        len: u64,
+        /// Bytes announced.
+        max: u64,
+    },
+    /// A [`Sender`] was used elsewhere than in a running handler.
+    #[error("a handler's sender works only inside handlers")]
+    Outside,
+    /// The peer cannot be reached, or the message does not fit one packet.
+    #[error(transparent)]
+    Failed(barewire_core::SendError),
+}
+
+impl From<barewire_core::SendError> for SendError {
+    #[inline]
+    fn from(error: barewire_core::SendError) -> SendError {
+        match error {
+            barewire_core::SendError::Full => SendError::Full,
+            other => SendError::Failed(other),
+        }
+    }
+}
+
+/// The bytes of four words.
+#[inline(always)]
+pub(super) fn four(words: [u32; 4]) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    for (four, word) in bytes.chunks_exact_mut(4).zip(words) {
+        four.copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
+}
+
+impl Fm {
+    /// Sends a message whole. If there is no room it extracts, and so runs handlers, until there is.
+    #[inline]
+    pub fn send(&mut self, to: Peer, handler: Handler, bytes: &[u8]) -> Result<(), SendError> {
+        match self.endpoint.send(to, handler.port(), 0, bytes) {
+            Ok(()) => Ok(()),
+            Err(error) => self.send_slowly(to, handler, bytes, error),
+        }
+    }
+
+    /// Sends four words. If there is no room it extracts, and so runs handlers, until there is.
+    #[inline]
+    pub fn send_4(&mut self, to: Peer, handler: Handler, words: [u32; 4]) -> Result<(), SendError> {
+        self.send(to, handler, &four(words))
+    }
+
+    /// Sends a message that fits one packet, if there is room.
+    #[inline]
+    pub fn try_send(&mut self, to: Peer, handler: Handler, bytes: &[u8]) -> Result<(), SendError> {
+        Ok(self.endpoint.send(to, handler.port(), 0, bytes)?)
+    }
+
+    #[cold]
+    fn send_slowly(
+        &mut self,
+        to: Peer,
+        handler: Handler,
+        bytes: &[u8],
+        error: barewire_core::SendError,
+    ) -> Result<(), SendError> {
+        use barewire_core::SendError::{Full, TooLong};
+        if !matches!(error, Full | TooLong { .. }) {
+            return Err(error.into());
+        }
+        let mut message = self.begin_message(to, bytes.len() as u64, handler)?;
+        message.piece(bytes)?;
+        message.end()
+    }
+
+    /// Opens a message of at most `len` bytes. Nothing is sent before its first piece, or its end.
+    ///
+    /// ```
+    /// use barewire::core::{Config, job::Job};
+    /// use barewire::fm::{Flow, Fm, Handler};
+    /// let mut fm = Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let (tell, told) = std::sync::mpsc::channel();
+    /// fm.register(Handler(1), move |_, message| {
+    ///     tell.send(message.to_vec()).expect("somebody listens");
+    ///     Flow::Continue
+    /// });
+    /// let mut message = fm.begin_message(fm.me(), 1000, Handler(1)).unwrap();
+    /// message.pieces(&[b"three ", b"pieces "]).unwrap();
+    /// message.piece(b"in all").unwrap();
+    /// message.end().unwrap();
+    /// fm.extract_all();
+    /// assert_eq!(told.recv().unwrap(), b"three pieces in all");
+    /// ```
+    pub fn begin_message(&mut self, to: Peer, len: u64, handler: Handler) -> Result<Outgoing<'_>, SendError> {
+        if to.0 >= self.size() {
+            return Err(SendError::Failed(barewire_core::SendError::NoSuchPeer(to)));
+        }
+        Ok(Outgoing { draft: Draft::new(to, len, handler), fm: self })
+    }
+
+    /// Extracts until `step` has found room, or fails.
+    #[cold]
+    fn until_room<R>(
+        &mut self,
+        mut step: impl FnMut(&mut Endpoint) -> Result<R, SendError>,
+    ) -> Result<R, SendError> {
+        self.dispatch.woken().own();
+        loop {
+            let mut outcome = Err(SendError::Full);
+            let waited = self.endpoint.wait(&mut self.dispatch, Some(NAP), |endpoint, dispatch| {
+                if dispatch.has_chores() {
+                    dispatch.run_chores(endpoint);
+                }
+                outcome = step(endpoint);
+                !matches!(outcome, Err(SendError::Full))
+            });
+            match waited {
+                Ok(()) => return outcome,
+                Err(WaitError::Forked) => return Err(SendError::Failed(barewire_core::SendError::Forked)),
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+/// A message on its way out. Dropping it ends it where it stands, as [`Outgoing::end`] does.
+#[derive(Debug)]
+#[must_use = "a message goes out with its pieces"]
+pub struct Outgoing<'a> {
+    fm: &'a mut Fm,
+    draft: Draft,
+}
+
+impl Outgoing<'_> {
+    /// Adds a piece. If there is no room it extracts, and so runs handlers, until there is.
+    pub fn piece(&mut self, bytes: &[u8]) -> Result<(), SendError> {
+        self.pieces(&[bytes])
+    }
+
+    /// Adds several pieces, gathered into the same packets.
+    pub fn pieces(&mut self, pieces: &[&[u8]]) -> Result<(), SendError> {
+        let mut gather = self.draft.gather(pieces)?;
+        while !gather.is_done() {
+            match self.draft.step(&mut self.fm.endpoint, &mut gather) {
+                Err(SendError::Full) => {
+                    let draft = &mut self.draft;
+                    self.fm.until_room(|endpoint| draft.step(endpoint, &mut gather))?;
+                }
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds as much of a piece as there is room for and says how much that was; [`SendError::Full`] if there is none.
+    pub fn try_piece(&mut self, bytes: &[u8]) -> Result<usize, SendError> {
+        let pieces = [bytes];
+        let mut gather = self.draft.gather(&pieces)?;
+        while !gather.is_done() {
+            match self.draft.step(&mut self.fm.endpoint, &mut gather) {
+                Ok(()) => {}
+                Err(SendError::Full) if gather.done > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(gather.done)
+    }
+
+    /// Ends the message. If its pieces were fewer than announced, the receiver sees a message of what there was.
+    pub fn end(mut self) -> Result<(), SendError> {
+        match self.draft.finish(&mut self.fm.endpoint) {
+            Err(SendError::Full) => {
+                let draft = &mut self.draft;
+                self.fm.until_room(|endpoint| draft.finish(endpoint))
+            }
+            other => other,
+        }
+    }
+
+    /// The Fast Messages it goes through, to extract, or to send something else in between.
+    pub fn fm(&mut self) -> &mut Fm {
+        self.fm
+    }
+}
+
+impl Drop for Outgoing<'_> {
+    fn drop(&mut self) {
+        if let Some(ending) = self.draft.abandon(&mut self.fm.endpoint) {
+            self.fm.dispatch.stalled.endings.push(ending);
+            self.fm.dispatch.woken().look_again();
+        }
+    }
+}
+
+/// The way to send from inside a stream handler: where it would have to wait for room, the handler is suspended.
+///
+/// A suspended handler keeps the credit of what has arrived for it. So if the handlers of two ranks answer each other's long
+/// messages, let each rank have only as much unanswered as its credit holds, or both may end up waiting for room that only
+/// the other's handler can make.
+///
+/// ```
+/// use barewire::core::{Config, job::Job};
+/// use barewire::fm::{Flow, Fm, Handler, Stream};
+///
+/// async fn echo(mut stream: Stream) -> Flow {
+///     let mut back = stream.sender().begin_message(stream.from(), stream.len(), Handler(2));
+///     let mut some = [0; 4096];
+///     loop {
+///         match stream.receive(&mut some).await {
+///             0 => break,
+///             n => back.piece(&some[..n]).await.expect("the peer is still there"),
+///         }
+///     }
+///     back.end().await.expect("the peer is still there");
+///     Flow::Continue
+/// }
+///
+/// let mut fm = Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+/// fm.register_stream(Handler(1), echo);
+/// let (tell, told) = std::sync::mpsc::channel();
+/// fm.register(Handler(2), move |_, m| { tell.send(m.len()).expect("somebody listens"); Flow::Continue });
+/// fm.send(fm.me(), Handler(1), &[7; 100_000]).unwrap();
+/// let mut len = None;
+/// fm.wait(None, || { len = told.try_recv().ok(); len.is_some() }).unwrap();
+/// assert_eq!(len, Some(100_000));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Sender {
+    turns: Borrower<Turns>,
+}
+
+impl Sender {
+    pub(super) fn new(turns: Borrower<Turns>) -> Sender {
+        Sender { turns }
+    }
+
+    /// Sends a message whole.
+    pub async fn send(&self, to: Peer, handler: Handler, bytes: &[u8]) -> Result<(), SendError> {
+        let mut message = self.begin_message(to, bytes.len() as u64, handler);
+        message.piece(bytes).await?;
+        message.end().await
+    }
+
+    /// Sends four words.
+    pub async fn send_4(&self, to: Peer, handler: Handler, words: [u32; 4]) -> Result<(), SendError> {
+        self.send(to, handler, &four(words)).await
+    }
+
+    /// Sends a message that fits one packet, if there is room.
+    pub fn try_send(&self, to: Peer, handler: Handler, bytes: &[u8]) -> Result<(), SendError> {
+        let sent = self.turns.with(|turn| turn.endpoint.send(to, handler.port(), 0, bytes));
+        Ok(sent.ok_or(SendError::Outside)??)
+    }
+
+    /// Opens a message of at most `len` bytes.
+    pub fn begin_message(&self, to: Peer, len: u64, handler: Handler) -> Posting {
+        Posting { turns: self.turns.clone(), draft: Draft::new(to, len, handler) }
+    }
+
+    /// Waits for `step` to find room.
+    async fn until_room<R>(
+        turns: &Borrower<Turns>,
+        mut step: impl FnMut(&mut Endpoint) -> Result<R, SendError>,
+    ) -> Result<R, SendError> {
+        poll_fn(|cx| {
+            let at_turn = turns.with(|turn| match step(turn.endpoint) {
+                Err(SendError::Full) => {
+                    turn.stalled.wakers.push(cx.waker().clone());
+                    Poll::Pending
+                }
+                other => Poll::Ready(other),
+            });
+            at_turn.unwrap_or(Poll::Ready(Err(SendError::Outside)))
+        })
+        .await
+    }
+}
+
+/// A message on its way out of a stream handler. Dropping it ends it where it stands, as [`Posting::end`] does.
+#[derive(Debug)]
+#[must_use = "a message goes out with its pieces"]
+pub struct Posting {
+    turns: Borrower<Turns>,
+    draft: Draft,
+}
+
+impl Posting {
+    /// Adds a piece. Suspends the handler while there is no room.
+    pub async fn piece(&mut self, bytes: &[u8]) -> Result<(), SendError> {
+        self.pieces(&[bytes]).await
+    }
+
+    /// Adds several pieces, gathered into the same packets.
+    pub async fn pieces(&mut self, pieces: &[&[u8]]) -> Result<(), SendError> {
+        let mut gather = self.draft.gather(pieces)?;
+        while !gather.is_done() {
+            Sender::until_room(&self.turns, |endpoint| self.draft.step(endpoint, &mut gather)).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends the message. If its pieces were fewer than announced, the receiver sees a message of what there was.
+    pub async fn end(mut self) -> Result<(), SendError> {
+        let (turns, draft) = (self.turns.clone(), &mut self.draft);
+        Sender::until_room(&turns, |endpoint| draft.finish(endpoint)).await
+    }
+}
+
+impl Drop for Posting {
+    fn drop(&mut self) {
+        let draft = &mut self.draft;
+        self.turns.with(|turn| {
+            if let Some(ending) = draft.abandon(turn.endpoint) {
+                turn.stalled.endings.push(ending);
+            }
+        });
+    }
+}
+
+/// A message that is being sent, apart from how its sender waits.
+#[derive(Debug)]
+struct Draft {
+    to: Peer,
+    handler: Handler,
+    len: u64,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Fresh,
+    Open(Sending),
+    Done,
+}
+
+impl Draft {
+    fn new(to: Peer, len: u64, handler: Handler) -> Draft {
+        Draft { to, handler, len, state: State::Fresh }
+    }
+
+    /// Pieces that are to follow what was sent so far.
+    fn gather<'a>(&self, pieces: &'a [&'a [u8]]) -> Result<Gather<'a>, SendError> {
+        let total = pieces.iter().map(|piece| piece.len()).sum::<usize>();
+        let sent = match &self.state {
+            State::Fresh => 0,
+            State::Open(sending) => sending.sent(),
+            State::Done => self.len,
+        };
+        match sent.checked_add(total as u64) {
+            Some(len) if len <= self.len => Ok(Gather { pieces, total, done: 0 }),
+            len => Err(SendError::PastEnd { len: len.unwrap_or(u64::MAX), max: self.len }),
+        }
+    }
+
+    /// Sends the next packet, with as much of `gather` as fits.
+    fn step(&mut self, endpoint: &mut Endpoint, gather: &mut Gather<'_>) -> Result<(), SendError> {
+        let left = gather.total - gather.done;
+        let sending = match &mut self.state {
+            State::Done => return Ok(()),
+            State::Open(sending) => sending,
+            State::Fresh if left as u64 == self.len && left <= endpoint.message_max(self.to) => {
+                endpoint.send_with(self.to, self.handler.port(), 0, left, |wire| {
+                    gather.pieces.iter().for_each(|piece| {
+                        wire.write(piece);
+                    });
+                })?;
+                gather.done = gather.total;
+                self.state = State::Done;
+                return Ok(());
+            }
+            State::Fresh => {
+                self.state = State::Open(endpoint.begin(self.to, self.handler.port(), 0, self.len)?);
+                let State::Open(sending) = &mut self.state else { return Ok(()) };
+                sending
+            }
+        };
+        let n = endpoint.push_packet(sending, left, |wire, n| gather.each(n, |bytes| wire.write(bytes)))?;
+        gather.done += n;
+        Ok(())
+    }
+
+    /// Says that the message is at its end, if its receiver cannot know.
+    fn finish(&mut self, endpoint: &mut Endpoint) -> Result<(), SendError> {
+        match &mut self.state {
+            State::Fresh => endpoint.send(self.to, self.handler.port(), 0, &[])?,
+            State::Open(sending) => endpoint.end(sending)?,
+            State::Done => {}
+        }
+        self.state = State::Done;
+        Ok(())
+    }
+
+    /// Ends the message if it had begun; gives back what could not be ended for want of room.
+    fn abandon(&mut self, endpoint: &mut Endpoint) -> Option<Sending> {
+        match std::mem::replace(&mut self.state, State::Done) {
+            State::Open(mut sending) if sending.sent() > 0 => {
+                let full = endpoint.end(&mut sending) == Err(barewire_core::SendError::Full);
+                full.then_some(sending)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Pieces on their way into packets.
+struct Gather<'a> {
+    pieces: &'a [&'a [u8]],
+    total: usize,
+    done: usize,
+}
+
+impl Gather<'_> {
+    fn is_done(&self) -> bool {
+        self.done == self.total
+    }
+
+    /// Hands the next `n` bytes to `write`, piece by piece.
+    fn each<R>(&self, n: usize, mut write: impl FnMut(&[u8]) -> R) {
+        let (mut skip, mut left) = (self.done, n);
+        for piece in self.pieces {
+            let from = skip.min(piece.len());
+            let to = from + left.min(piece.len() - from);
+            if from < to {
+                write(&piece[from..to]);
+            }
+            skip -= from;
+            left -= to - from;
+        }
+    }
+}

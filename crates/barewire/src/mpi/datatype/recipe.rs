@@ -1,0 +1,168 @@
+//! Recipes: by which call and with which arguments a datatype was made.
+//!
+//! A program may take a datatype apart again. The arguments are kept once, each marked with what it was: an `int` in every
+//! form of the call, a count (`int` in the old form, `MPI_Count` in the large form) or an address. The two forms of the
+//! answer fall out of the marks.
+
+use super::{Basic, Datatype};
+
+/// How a datatype was made; the values are the standard ABI's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+#[allow(missing_docs, reason = "each variant is named after the constructor it stands for")]
+pub enum Combiner {
+    Named = 101,
+    Dup = 102,
+    Contiguous = 103,
+    Vector = 104,
+    Hvector = 105,
+    Indexed = 106,
+    Hindexed = 107,
+    IndexedBlock = 108,
+    HindexedBlock = 109,
+    Struct = 110,
+    Subarray = 111,
+    Darray = 112,
+    F90Real = 113,
+    F90Complex = 114,
+    F90Integer = 115,
+    Resized = 116,
+    ValueIndex = 117,
+}
+
+/// How many arguments of each sort a datatype's constructor had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Envelope {
+    /// How it was made.
+    pub combiner: Combiner,
+    /// `int` arguments.
+    pub integers: usize,
+    /// `MPI_Aint` arguments.
+    pub addresses: usize,
+    /// `MPI_Count` arguments: none unless a large-count call made the type.
+    pub counts: usize,
+    /// Datatype arguments.
+    pub types: usize,
+}
+
+/// The arguments of a datatype's constructor.
+#[derive(Debug, Clone)]
+pub struct Contents {
+    /// `int` arguments.
+    pub integers: Vec<i32>,
+    /// `MPI_Aint` arguments.
+    pub addresses: Vec<i64>,
+    /// `MPI_Count` arguments.
+    pub counts: Vec<i64>,
+    /// Datatype arguments.
+    pub types: Vec<Datatype>,
+}
+
+#[derive(Clone)]
+pub(super) struct Recipe {
+    combiner: Combiner,
+    named: Option<Basic>,
+    /// Made by a call with `MPI_Count` arguments.
+    large: bool,
+    arguments: Vec<(Sort, Vec<i64>)>,
+    types: Vec<Datatype>,
+}
+
+/// What an argument is in the old and in the large form of the call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sort {
+    /// `int` in both.
+    Integer,
+    /// `int`, or `MPI_Count`.
+    Count,
+    /// `MPI_Aint`, or `MPI_Count`.
+    Address,
+}
+
+impl Recipe {
+    pub(super) fn new(combiner: Combiner, types: &[Datatype]) -> Recipe {
+        Recipe { combiner, named: None, large: true, arguments: Vec::new(), types: types.to_vec() }
+    }
+
+    pub(super) fn predefined(basic: Basic) -> Recipe {
+        Recipe { named: Some(basic), ..Recipe::new(Combiner::Named, &[]) }
+    }
+
+    pub(super) fn with(mut self, sort: Sort, values: &[i64]) -> Recipe {
+        self.arguments.push((sort, values.to_vec()));
+        self
+    }
+
+    pub(super) fn named(&self) -> Option<Basic> {
+        self.named
+    }
+
+    fn place(&self, sort: Sort) -> Place {
+        match (sort, self.large) {
+            (Sort::Integer, _) | (Sort::Count, false) => Place::Integers,
+            (Sort::Address, false) => Place::Addresses,
+            (Sort::Count | Sort::Address, true) => Place::Counts,
+        }
+    }
+
+    fn values(&self, place: Place) -> impl Iterator<Item = i64> {
+        self.arguments
+            .iter()
+            .filter(move |(sort, _)| self.place(*sort) == place)
+            .flat_map(|(_, v)| v)
+            .copied()
+    }
+}
+
+#[derive(PartialEq, Eq, Clone, Copy)]
+enum Place {
+    Integers,
+    Addresses,
+    Counts,
+}
+
+impl Datatype {
+    /// How the datatype was made, and how many arguments [`Datatype::contents`] has.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::{Basic, Combiner, Datatype};
+    /// let row = Datatype::contiguous(5, &Basic::Int.into())?;
+    /// assert_eq!(row.envelope().combiner, Combiner::Contiguous);
+    /// assert_eq!(row.contents().counts, [5]);
+    /// assert_eq!(row.made_with_ints().contents().integers, [5]);
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
+    pub fn envelope(&self) -> Envelope {
+        let recipe = &self.0.recipe;
+        Envelope {
+            combiner: recipe.combiner,
+            integers: recipe.values(Place::Integers).count(),
+            addresses: recipe.values(Place::Addresses).count(),
+            counts: recipe.values(Place::Counts).count(),
+            types: recipe.types.len(),
+        }
+    }
+
+    /// The arguments the datatype was made with.
+    pub fn contents(&self) -> Contents {
+        let recipe = &self.0.recipe;
+        let integer = |value| i32::try_from(value).expect("int arguments came from an int");
+        Contents {
+            integers: recipe.values(Place::Integers).map(integer).collect(),
+            addresses: recipe.values(Place::Addresses).collect(),
+            counts: recipe.values(Place::Counts).collect(),
+            types: recipe.types.clone(),
+        }
+    }
+
+    /// The same datatype, remembered as made by the form of the call whose counts are `int`.
+    ///
+    /// A count beyond `int` keeps the large form.
+    pub fn made_with_ints(mut self) -> Datatype {
+        let counts = self.0.recipe.arguments.iter().filter(|(sort, _)| *sort == Sort::Count);
+        if counts.flat_map(|(_, values)| values).all(|&value| i32::try_from(value).is_ok()) {
+            std::sync::Arc::make_mut(&mut self.0).recipe.large = false;
+        }
+        self
+    }
+}

@@ -1,0 +1,340 @@
+//! Topologies: which process is whose neighbour.
+//!
+//! A topology is a value: a grid, a graph everybody knows, or the edges of one process. Ranks in, ranks out; nothing here
+//! talks to anybody.
+
+use super::error::{Class, Error, Result};
+
+/// The neighbourhood a communicator carries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Topology {
+    /// A grid.
+    Cart(Cart),
+    /// A graph every process knows all of.
+    Graph(Graph),
+    /// A graph of which every process knows its own edges.
+    DistGraph(DistGraph),
+}
+
+/// A grid of processes; the last dimension varies fastest.
+///
+/// ```
+/// use barewire::mpi::topology::Cart;
+/// let torus = Cart::new(&[3, 4], &[true, false])?;
+/// assert_eq!(torus.coordinates(6)?, [1, 2]);
+/// assert_eq!(torus.rank(&[-1, 2])?, 10, "the first dimension is a ring");
+/// assert_eq!(torus.shift(3, 1, 1)?, (Some(2), None), "the second has an end");
+/// # Ok::<(), barewire::mpi::error::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cart {
+    sizes: Vec<i32>,
+    rings: Vec<bool>,
+}
+
+impl Cart {
+    /// A grid of `sizes`; a dimension that is a ring has no end.
+    pub fn new(sizes: &[i32], rings: &[bool]) -> Result<Cart> {
+        if let Some(size) = sizes.iter().find(|&&size| size < 1) {
+            return Err(Error::new(Class::Dims, format!("a dimension is {size}")));
+        }
+        let product = sizes.iter().try_fold(1i32, |product, &size| product.checked_mul(size));
+        if product.is_none() || sizes.len() != rings.len() {
+            return Err(Error::new(Class::Dims, format!("{sizes:?} is too large a grid")));
+        }
+        Ok(Cart { sizes: sizes.to_vec(), rings: rings.to_vec() })
+    }
+
+    /// Processes in the grid.
+    pub fn size(&self) -> i32 {
+        self.sizes.iter().product()
+    }
+
+    /// The size of each dimension.
+    pub fn sizes(&self) -> &[i32] {
+        &self.sizes
+    }
+
+    /// Which dimensions are rings.
+    pub fn rings(&self) -> &[bool] {
+        &self.rings
+    }
+
+    /// Where a rank is.
+    pub fn coordinates(&self, rank: i32) -> Result<Vec<i32>> {
+        if !(0..self.size()).contains(&rank) {
+            return Err(Error::new(Class::Rank, format!("rank {rank} is not in a grid of {}", self.size())));
+        }
+        let mut rest = rank;
+        let mut coordinates = vec![0; self.sizes.len()];
+        for (coordinate, size) in coordinates.iter_mut().zip(&self.sizes).rev() {
+            *coordinate = rest % size;
+            rest /= size;
+        }
+        Ok(coordinates)
+    }
+
+    /// The rank at a place; beyond the end of a ring it goes round.
+    pub fn rank(&self, coordinates: &[i32]) -> Result<i32> {
+        if coordinates.len() < self.sizes.len() {
+            return Err(Error::new(Class::Arg, format!("{} coordinates are too few", coordinates.len())));
+        }
+        let mut rank = 0;
+        for ((&size, &ring), &coordinate) in self.sizes.iter().zip(&self.rings).zip(coordinates) {
+            if !ring && !(0..size).contains(&coordinate) {
+                let what = format!("coordinate {coordinate} is outside a dimension of {size}");
+                return Err(Error::new(Class::Arg, what));
+            }
+            rank = rank * size + coordinate.rem_euclid(size);
+        }
+        Ok(rank)
+    }
+
+    /// From whom and to whom data moves when everybody sends `distance` steps along a dimension; none beyond an end.
+    pub fn shift(&self, rank: i32, dimension: i32, distance: i32) -> Result<(Option<i32>, Option<i32>)> {
+        let place = self.coordinates(rank)?;
+        let known = usize::try_from(dimension).ok().filter(|&dimension| dimension < self.sizes.len());
+        let dimension =
+            known.ok_or_else(|| Error::new(Class::Arg, format!("there is no dimension {dimension}")))?;
+        let size = i64::from(self.sizes[dimension]);
+        let neighbour = |distance: i64| {
+            let moved = i64::from(place[dimension]) + distance;
+            if !self.rings[dimension] && !(0..size).contains(&moved) {
+                return Ok(None);
+            }
+            let mut there = place.clone();
+            there[dimension] = moved.rem_euclid(size) as i32;
+            self.rank(&there).map(Some)
+        };
+        Ok((neighbour(-i64::from(distance))?, neighbour(i64::from(distance))?))
+    }
+
+    /// The grid of the dimensions to keep, and for `rank` which of these grids it is in and which rank it has there.
+    pub fn part(&self, rank: i32, keep: &[bool]) -> Result<(Cart, i32, i32)> {
+        let place = self.coordinates(rank)?;
+        let (mut part, mut color, mut key) = (Cart { sizes: Vec::new(), rings: Vec::new() }, 0, 0);
+        for (i, &size) in self.sizes.iter().enumerate() {
+            if keep.get(i).copied().unwrap_or(false) {
+                part.sizes.push(size);
+                part.rings.push(self.rings[i]);
+                key = key * size + place[i];
+            } else {
+                color = color * size + place[i];
+            }
+        }
+        Ok((part, color, key))
+    }
+
+    /// Neighbours in the order of neighbourhood collectives: for each dimension the one before, then the one after.
+    pub fn neighbours(&self, rank: i32) -> Result<Vec<Option<i32>>> {
+        let mut neighbours = Vec::with_capacity(2 * self.sizes.len());
+        for dimension in 0..self.sizes.len() {
+            let (before, after) = self.shift(rank, dimension as i32, 1)?;
+            neighbours.extend([before, after]);
+        }
+        Ok(neighbours)
+    }
+}
+
+/// A graph every process knows all of.
+///
+/// ```
+/// use barewire::mpi::topology::Graph;
+/// let path = Graph::new(&[1, 3, 4], &[1, 0, 2, 1])?;
+/// assert_eq!(path.neighbours(1)?, [0, 2]);
+/// # Ok::<(), barewire::mpi::error::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Graph {
+    index: Vec<i32>,
+    edges: Vec<i32>,
+}
+
+impl Graph {
+    /// A graph of as many nodes as `index` has entries; entry `i` is the number of neighbours of nodes `0..=i` together.
+    pub fn new(index: &[i32], edges: &[i32]) -> Result<Graph> {
+        let nodes = index.len() as i32;
+        let mut before = 0;
+        for &end in index {
+            if end < before || end as usize > edges.len() {
+                return Err(Error::new(
+                    Class::Arg,
+                    format!("index {index:?} does not fit {} edges", edges.len()),
+                ));
+            }
+            before = end;
+        }
+        match edges.iter().find(|&&node| !(0..nodes).contains(&node)) {
+            Some(node) => Err(Error::new(Class::Arg, format!("an edge leads to {node}, of {nodes} nodes"))),
+            None => Ok(Graph { index: index.to_vec(), edges: edges.to_vec() }),
+        }
+    }
+
+    /// Nodes.
+    pub fn size(&self) -> i32 {
+        self.index.len() as i32
+    }
+
+    /// For each node, the neighbours of all nodes up to it.
+    pub fn index(&self) -> &[i32] {
+        &self.index
+    }
+
+    /// The neighbours of all nodes, one after another.
+    pub fn edges(&self) -> &[i32] {
+        &self.edges
+    }
+
+    /// The neighbours of a node.
+    pub fn neighbours(&self, rank: i32) -> Result<&[i32]> {
+        let node = usize::try_from(rank).ok().filter(|&node| node < self.index.len());
+        let node = node.ok_or_else(|| Error::new(Class::Rank, format!("rank {rank} is not in the graph")))?;
+        let start = if node == 0 { 0 } else { self.index[node - 1] };
+        Ok(&self.edges[start as usize..self.index[node] as usize])
+    }
+}
+
+/// The edges of one process, in and out, with weights or without.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DistGraph {
+    /// From whom it receives.
+    pub sources: Vec<i32>,
+    /// To whom it sends.
+    pub destinations: Vec<i32>,
+    /// What the edges weigh: those of the sources, those of the destinations.
+    pub weights: Option<(Vec<i32>, Vec<i32>)>,
+}
+
+/// Fills the zero entries of `sizes` so that their product is `nodes` and they are as equal as can be.
+///
+/// ```
+/// let mut sizes = [0, 2, 0];
+/// barewire::mpi::topology::balance(24, &mut sizes)?;
+/// assert_eq!(sizes, [4, 2, 3]);
+/// # Ok::<(), barewire::mpi::error::Error>(())
+/// ```
+pub fn balance(nodes: i32, sizes: &mut [i32]) -> Result<()> {
+    if let Some(size) = sizes.iter().find(|&&size| size < 0) {
+        return Err(Error::new(Class::Dims, format!("a dimension is {size}")));
+    }
+    let misfit = || Error::new(Class::Dims, format!("{nodes} processes do not fit the dimensions {sizes:?}"));
+    let mut fixed = sizes.iter().filter(|&&size| size > 0);
+    let fixed = fixed.try_fold(1i32, |product, &size| product.checked_mul(size)).ok_or_else(misfit)?;
+    let free = sizes.iter().filter(|&&size| size == 0).count();
+    if nodes < 1 || nodes % fixed != 0 || (free == 0 && nodes != fixed) {
+        return Err(misfit());
+    }
+    let rest = nodes / fixed;
+    let factors = if free == 0 { None } else { factor(rest, free, rest, &divisors(rest)) };
+    let mut factors = factors.unwrap_or_default().into_iter();
+    for size in sizes.iter_mut().filter(|size| **size == 0) {
+        *size = factors.next().unwrap_or(1);
+    }
+    Ok(())
+}
+
+fn divisors(n: i32) -> Vec<i32> {
+    let mut divisors: Vec<i32> = (1..).take_while(|d| *d <= n / d).filter(|d| n % d == 0).collect();
+    let large: Vec<i32> = divisors.iter().rev().map(|d| n / d).filter(|d| n / d != *d).collect();
+    divisors.extend(large);
+    divisors
+}
+
+/// `n` as `count` factors, none above `limit`, largest first; the largest is as small as possible, then the next.
+fn factor(n: i32, count: usize, limit: i32, divisors: &[i32]) -> Option<Vec<i32>> {
+    if count == 1 {
+        return (n <= limit).then(|| vec![n]);
+    }
+    for &first in divisors.iter().filter(|&&d| d <= limit && n % d == 0) {
+        let reach = (0..count).try_fold(1i64, |product, _| product.checked_mul(first.into()));
+        if reach.is_some_and(|reach| reach < n.into()) {
+            continue;
+        }
+        if let Some(mut rest) = factor(n / first, count - 1, first, divisors) {
+            rest.insert(0, first);
+            return Some(rest);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn any_cart() -> impl Strategy<Value = Cart> {
+        prop::collection::vec((1..5i32, any::<bool>()), 0..4).prop_map(|dimensions| {
+            let (sizes, rings): (Vec<i32>, Vec<bool>) = dimensions.into_iter().unzip();
+            Cart::new(&sizes, &rings).unwrap()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn rank_and_coordinates_lead_back_to_each_other(cart in any_cart()) {
+            for rank in 0..cart.size() {
+                prop_assert_eq!(cart.rank(&cart.coordinates(rank).unwrap()).unwrap(), rank);
+            }
+            prop_assert!(cart.coordinates(cart.size()).is_err());
+        }
+
+        #[test]
+        fn who_sends_to_me_is_whom_i_receive_from(cart in any_cart(), distance in -6..7i32) {
+            for rank in 0..cart.size() {
+                for dimension in 0..cart.sizes().len() as i32 {
+                    let (_, to) = cart.shift(rank, dimension, distance).unwrap();
+                    if let Some(to) = to {
+                        prop_assert_eq!(cart.shift(to, dimension, distance).unwrap().0, Some(rank));
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn parts_of_a_grid_are_grids_of_their_own(cart in any_cart(), keep in prop::collection::vec(any::<bool>(), 4)) {
+            let mut seen = std::collections::BTreeSet::new();
+            for rank in 0..cart.size() {
+                let (part, color, key) = cart.part(rank, &keep).unwrap();
+                prop_assert!((0..part.size()).contains(&key));
+                prop_assert!(seen.insert((color, key)));
+            }
+        }
+    }
+
+    fn balanced(nodes: i32, mut sizes: Vec<i32>) -> Result<Vec<i32>> {
+        balance(nodes, &mut sizes)?;
+        Ok(sizes)
+    }
+
+    #[test]
+    fn dimensions_are_as_equal_as_can_be() {
+        assert_eq!(balanced(12, vec![0, 0]).unwrap(), [4, 3]);
+        assert_eq!(balanced(1, vec![0, 0, 0]).unwrap(), [1, 1, 1]);
+        assert_eq!(balanced(64, vec![0, 0, 0]).unwrap(), [4, 4, 4]);
+        assert_eq!(balanced(30, vec![0, 0, 0]).unwrap(), [5, 3, 2]);
+        assert_eq!(balanced(7919, vec![0, 0]).unwrap(), [7919, 1]);
+        assert_eq!(balanced(i32::MAX, vec![0; 4]).unwrap(), [i32::MAX, 1, 1, 1]);
+        assert_eq!(balanced(6, vec![2, 3]).unwrap(), [2, 3]);
+    }
+
+    #[test]
+    fn dimensions_that_do_not_divide_are_refused() {
+        for (nodes, sizes) in
+            [(12, vec![5, 0]), (12, vec![3, 3]), (12, vec![-1, 0]), (0, vec![0]), (-3, vec![0])]
+        {
+            assert_eq!(balanced(nodes, sizes).unwrap_err().class(), Class::Dims);
+        }
+    }
+
+    #[test]
+    fn graphs_that_point_outside_are_refused() {
+        assert!(Graph::new(&[1, 2], &[1, 2]).is_err());
+        assert!(Graph::new(&[2, 1], &[1, 0]).is_err());
+        assert!(Graph::new(&[1, 3], &[1, 0]).is_err());
+        let graph = Graph::new(&[0, 1], &[0]).unwrap();
+        assert!(graph.neighbours(0).unwrap().is_empty());
+        assert!(graph.neighbours(2).is_err());
+        assert!(graph.neighbours(-1).is_err());
+    }
+}

@@ -1,0 +1,182 @@
+//! Bulk transfers.
+
+use barewire::am::{Code, Ctx, Memory, RequestError, TableError, Tag};
+
+use crate::*;
+
+const LENGTHS: [usize; 9] = [0, 1, 47, 4096, 8192, 32 << 10, (32 << 10) - 16, (32 << 10) + 1, 1_000_003];
+
+/// Handler `index` writes down what lies in its place when it runs.
+fn log_places(member: &mut Member, index: u8) {
+    let look = |ctx: &mut Ctx<'_, Log>, args: &[u64]| {
+        let place = ctx.place().unwrap();
+        let mut data = vec![0; place.len as usize];
+        assert!(ctx.segment().unwrap().read(place.offset as usize, &mut data));
+        ctx.state.data.push(data);
+        ctx.state.got.push([&[place.offset], args].concat());
+    };
+    member.node.set_handler(member.ep, index, look).unwrap();
+    member.node.set_seg(member.ep, Memory::shared(2 << 20).unwrap()).unwrap();
+}
+
+pub fn data_is_in_place_before_the_handler_runs(wire: &Wire) {
+    run(2, wire, |member| {
+        log_places(member, 1);
+        let (ep, other) = (member.ep, member.other());
+        for (i, len) in LENGTHS.into_iter().enumerate() {
+            let (i, data) = (i as u64, pattern(len, i as u64));
+            member.node.request_xfer(ep, other, 1, &[i, 1], 100 * i, &data).unwrap();
+            let memory = Memory::private(len + 10);
+            assert!(memory.write(10, &data));
+            member.node.request_xfer(ep, other, 1, &[i; 8], i, (&memory, 10..len + 10)).unwrap();
+            let outside = member.node.request_xfer(ep, other, 1, &[], i, (&memory, 10..len + 11));
+            assert_eq!(outside, Err(RequestError::SourceRange));
+        }
+        member.wait(|log| log.data.len() == 2 * LENGTHS.len());
+        for (i, len) in LENGTHS.into_iter().enumerate() {
+            let log = member.node.state();
+            let i64 = i as u64;
+            assert_eq!(log.got[2 * i], [100 * i64, i64, 1]);
+            assert_eq!(log.got[2 * i + 1], [i64; 9]);
+            assert!(log.data[2 * i] == pattern(len, i64) && log.data[2 * i + 1] == pattern(len, i64));
+        }
+    });
+}
+
+pub fn replies_put_data_into_the_requesters_segment(wire: &Wire) {
+    run(2, wire, |member| {
+        log_places(member, 2);
+        let give = |ctx: &mut Ctx<'_, Log>, args: &[u64]| {
+            let (len, data) = (args[0] as usize, pattern(args[0] as usize, args[1]));
+            if args[1] % 2 == 0 {
+                ctx.reply_xfer(2, &[args[1]], 3, &data).unwrap();
+            } else {
+                let memory = Memory::private(len);
+                assert!(memory.write(0, &data));
+                ctx.reply_xfer(2, &[args[1]], 3, (&memory, 0..len)).unwrap();
+            }
+        };
+        member.node.set_handler(member.ep, 1, give).unwrap();
+        // A short reply behind long ones must not overtake them.
+        member.node.set_handler(member.ep, 3, |ctx, args| ctx.reply(4, args).unwrap()).unwrap();
+        member.node.set_handler(member.ep, 4, |ctx, args| ctx.state.got.push(args.to_vec())).unwrap();
+        let other = member.other();
+        for (i, len) in LENGTHS.into_iter().enumerate() {
+            member.request(other, 1, &[len as u64, i as u64]);
+            member.request(other, 3, &[99, i as u64]);
+        }
+        member.wait(|log| log.got.len() == 2 * LENGTHS.len());
+        for (i, len) in LENGTHS.into_iter().enumerate() {
+            let log = member.node.state();
+            assert_eq!(log.got[2 * i], [3, i as u64]);
+            assert_eq!(log.got[2 * i + 1], [99, i as u64]);
+            assert!(log.data[i] == pattern(len, i as u64), "length {len}");
+        }
+    });
+}
+
+pub fn an_asynchronous_transfer_refuses_instead_of_waiting(wire: &Wire) {
+    const LEN: usize = 1_500_000;
+    let turns = Meeting::new(2);
+    run(2, wire, |member| {
+        log_places(member, 1);
+        let (ep, bundle) = (member.ep, member.bundle);
+        if member.me == 0 {
+            // Looks away until the other has filled the wire.
+            turns.meet(|| {});
+            member.wait(|log| log.data.len() == 2);
+            assert!(member.node.state().data.iter().all(|data| *data == pattern(LEN, 5)));
+            return;
+        }
+        member.node.set_expected_resources(ep, 1, 1).unwrap();
+        let memory = Memory::private(LEN);
+        assert!(memory.write(0, &pattern(LEN, 5)));
+        let send = |member: &mut Member| member.node.request_xfer_async(ep, 0, 1, &[], 0, (&memory, 0..LEN));
+        send(member).unwrap();
+        assert_eq!(member.node.is_sending(ep, 0), Ok(true));
+        assert_eq!(send(member), Err(RequestError::WouldBlock));
+        assert_eq!(member.node.unmap(ep, 0), Err(TableError::Busy(0)));
+        turns.meet(|| {});
+        while member.node.is_sending(ep, 0).unwrap() {
+            member.node.poll(bundle);
+        }
+        // The wire has it, but its handler may not have run: there is one credit only.
+        while send(member) == Err(RequestError::WouldBlock) {
+            member.node.poll(bundle);
+        }
+        while member.node.is_sending(ep, 0).unwrap() || member.node.outstanding(ep, 0).unwrap() > 0 {
+            member.node.poll(bundle);
+        }
+    });
+}
+
+pub fn nothing_overtakes_a_transfer(wire: &Wire) {
+    const LEN: usize = 300_000;
+    run(2, wire, |member| {
+        log_places(member, 1);
+        member.node.set_handler(member.ep, 2, |ctx, args| ctx.state.got.push(args.to_vec())).unwrap();
+        let (ep, other) = (member.ep, member.other());
+        let memory = Memory::private(LEN);
+        for round in 0..5 {
+            member.request(other, 2, &[0, round]);
+            let sent = member.node.request_xfer_async(ep, other, 1, &[round], 1, (&memory, 0..LEN));
+            if sent.is_err() {
+                member.node.request_xfer(ep, other, 1, &[round], 1, (&memory, 0..LEN)).unwrap();
+            }
+            member.request(other, 2, &[2, round]);
+        }
+        member.wait(|log| log.got.len() == 15);
+        let want: Vec<[u64; 2]> = (0..5).flat_map(|round| [[0, round], [1, round], [2, round]]).collect();
+        assert_eq!(member.node.state().got, want);
+    });
+}
+
+pub fn bulk_both_ways_ends_at_credit_one(wire: &Wire) {
+    run(3, wire, |member| {
+        log_places(member, 1);
+        let ep = member.ep;
+        member.node.set_expected_resources(ep, 8, 1).unwrap();
+        let data = pattern(100_000, 1);
+        for round in 0..20 {
+            for to in 0..3 {
+                member.node.request_xfer(ep, to, 1, &[round], 5 * u64::from(to), &data).unwrap();
+            }
+        }
+        member.wait(|log| log.got.len() == 60);
+        assert!(member.node.state().data.iter().all(|got| *got == data));
+    });
+}
+
+pub fn changing_the_tag_stops_a_transfer_in_the_middle(wire: &Wire) {
+    const LEN: usize = 2 << 20;
+    let turns = Meeting::new(2);
+    run(2, wire, |member| {
+        log_places(member, 1);
+        let (ep, bundle) = (member.ep, member.bundle);
+        let segment = member.node.seg(ep).unwrap().unwrap().clone();
+        if member.me == 0 {
+            let mut first = [0];
+            while first[0] == 0 {
+                member.node.poll(bundle);
+                assert!(segment.read(0, &mut first));
+            }
+            member.node.set_tag(ep, Tag(1)).unwrap();
+            turns.meet(|| {
+                member.node.poll(bundle);
+            });
+            let mut last = [0];
+            assert!(segment.read(LEN - 1, &mut last));
+            assert_eq!(last, [0], "what came later was not put into place");
+            assert!(member.node.state().got.is_empty());
+        } else {
+            member.node.request_xfer(ep, 0, 1, &[7], 0, &vec![9; LEN]).unwrap();
+            member.wait(|log| log.returned.len() == 1);
+            let (returned, args, _) = &member.node.state().returned[0];
+            assert_eq!((returned.code, returned.place.unwrap().len), (Code::BadTag, LEN as u64));
+            assert_eq!(args, &[7]);
+            turns.meet(|| {
+                member.node.poll(bundle);
+            });
+        }
+    });
+}

@@ -1,0 +1,186 @@
+//! Several hosts: real processes in real network namespaces, links that are cut, hosts that die.
+//!
+//! They need root and iproute2, and are ignored by default for that reason.
+
+mod common;
+
+use common::hosts::{Hosts, SHELL};
+use common::{BAREWIRE, Ran, mark, processes, run, signal, sleepers, start, wait_for_sleepers, wait_until};
+
+fn over<'a>(list: &'a str, words: &[&'a str]) -> Vec<&'a str> {
+    [&["--remote-shell", SHELL, "--hosts", list], words].concat()
+}
+
+#[test]
+#[ignore = "needs root"]
+fn ranks_on_four_hosts_meet() {
+    let hosts = Hosts::new(101, 4);
+    let list = hosts.list(2);
+    let ran = run(&over(&list, &[BAREWIRE, "hello", "--exchange"]));
+    ran.expect(0, "");
+    for rank in 0..8 {
+        let line = format!("hello from rank {rank} of 8 on {}, one of 2 there", hosts.host(rank / 2 + 1));
+        assert!(ran.out.contains(&line), "no {line:?} in {ran:#?}");
+    }
+    hosts.are_empty();
+}
+
+#[test]
+#[ignore = "needs root"]
+fn variables_directory_output_and_input_travel() {
+    use std::io::Write;
+    let hosts = Hosts::new(102, 2);
+    let list = hosts.list(1);
+    let script = "echo $PMI_RANK $TRAVELS $SET $(pwd) $(cat)";
+    let words = over(&list, &["-x", "SET=2", "--tag-output", "--stdin", "1", "sh", "-c", script]);
+    let mut command = common::command(&words);
+    command.env("TRAVELS", "1").current_dir("/usr").stdin(std::process::Stdio::piped());
+    command.stdout(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"input").unwrap();
+    let ran = Ran::from(child.wait_with_output().unwrap());
+    let tag = |rank: u32| format!("[{rank}@{}]", hosts.host(rank + 1));
+    assert_eq!(ran.lines(), [format!("{} 0 1 2 /usr", tag(0)), format!("{} 1 1 2 /usr input", tag(1))]);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_failing_rank_ends_all_hosts() {
+    let hosts = Hosts::new(103, 3);
+    let (list, mark) = (hosts.list(2), mark("fail"));
+    let script = format!("[ $PMI_RANK = 3 ] && exit 5; setsid sleep {mark} & sleep {mark}");
+    let ran = run(&over(&list, &["sh", "-c", &script]));
+    ran.expect(5, &format!("rank 3 on {}", hosts.host(2)));
+    hosts.are_empty();
+    assert_eq!(processes(&mark), []);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_killed_host_ends_the_job_and_is_named() {
+    let hosts = Hosts::new(104, 3);
+    let (list, mark) = (hosts.list(2), mark("host"));
+    let child = start(&over(&list, &["sleep", &mark]));
+    wait_for_sleepers(&mark, 6);
+    hosts.kill(2);
+    Ran::from(child.wait_with_output().unwrap()).expect(1, &format!("host {} was lost", hosts.host(2)));
+    hosts.are_empty();
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_cut_link_ends_both_sides() {
+    let hosts = Hosts::new(105, 3);
+    let (list, mark) = (hosts.list(1), mark("cut"));
+    let child = start(&over(&list, &["sleep", &mark]));
+    wait_for_sleepers(&mark, 3);
+    hosts.link(3, false);
+    Ran::from(child.wait_with_output().unwrap()).expect(1, &format!("host {} was lost", hosts.host(3)));
+    // The host that is cut off notices by itself.
+    hosts.are_empty();
+    assert_eq!(sleepers(&mark), []);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_job_that_keeps_going_outlives_a_host() {
+    let hosts = Hosts::new(106, 3);
+    let (list, mark) = (hosts.list(1), mark("outlive"));
+    let script = format!("[ $PMI_RANK = 1 ] && exec sleep {mark}; exec {BAREWIRE} hello --mourn");
+    let child = start(&over(&list, &["--keep-going", "sh", "-c", &script]));
+    wait_for_sleepers(&mark, 1);
+    hosts.kill(2);
+    let ran = Ran::from(child.wait_with_output().unwrap());
+    ran.expect(0, "was lost");
+    assert_eq!(ran.out.matches("rank 1 is gone: its host was lost").count(), 2, "{ran:#?}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn interrupts_reach_all_hosts_at_any_time() {
+    let hosts = Hosts::new(107, 4);
+    let list = hosts.list(4);
+    for round in 0..6 {
+        let mark = mark(&format!("int{round}"));
+        let child = start(&over(&list, &["sh", "-c", &format!("setsid sleep {mark} & sleep {mark}")]));
+        std::thread::sleep(std::time::Duration::from_millis(round * 15));
+        signal(child.id(), "INT");
+        assert!(!child.wait_with_output().unwrap().status.success());
+        hosts.are_empty();
+        assert_eq!(processes(&mark), []);
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_killed_launcher_leaves_nothing_on_any_host() {
+    let hosts = Hosts::new(108, 3);
+    let (list, mark) = (hosts.list(2), mark("dead"));
+    let child = start(&over(&list, &["sh", "-c", &format!("setsid sleep {mark} & sleep {mark}")]));
+    wait_for_sleepers(&mark, 12);
+    signal(child.id(), "KILL");
+    child.wait_with_output().unwrap();
+    hosts.are_empty();
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_stopped_launcher_is_not_taken_for_dead() {
+    let hosts = Hosts::new(109, 2);
+    let (list, mark) = (hosts.list(1), mark("paused"));
+    let child = start(&over(&list, &["sleep", &mark]));
+    wait_for_sleepers(&mark, 2);
+    signal(child.id(), "STOP");
+    // Longer than a cut link takes to be noticed.
+    std::thread::sleep(std::time::Duration::from_secs(9));
+    assert_eq!(sleepers(&mark).len(), 2);
+    signal(child.id(), "CONT");
+    signal(child.id(), "TERM");
+    Ran::from(child.wait_with_output().unwrap()).expect(143, "");
+    hosts.are_empty();
+}
+
+#[test]
+#[ignore = "needs root"]
+fn hosts_that_cannot_be_used_are_named_with_what_to_do() {
+    let hosts = Hosts::new(110, 2);
+    let unknown = format!("{},nowhere:1", hosts.list(1));
+    run(&over(&unknown, &["true"])).expect(1, "host nowhere: the remote shell ended");
+    let list = hosts.list(1);
+    run(&["--hosts", &list, "--remote-shell", "no-such-shell", "true"])
+        .expect(1, "cannot run the remote shell");
+    let missing = ["--remote-program", "/no/such/barewire", "true"];
+    run(&over(&list, &missing)).expect(1, "/no/such/barewire");
+    run(&over(&list, &["no-such-program"])).expect(127, "there is no `no-such-program` in PATH");
+    // A host that is there but has no ssh server refuses.
+    let refusing = format!("{}:1", hosts.address(1));
+    run(&["--hosts", &refusing, "true"]).expect(1, "Connection refused");
+    hosts.are_empty();
+}
+
+#[test]
+#[ignore = "needs root"]
+fn an_unreachable_launcher_is_reported_by_the_host() {
+    let hosts = Hosts::new(111, 1);
+    hosts.link(1, false);
+    let list = hosts.list(1);
+    let ran = run(&over(&list, &["true"]));
+    ran.expect(1, "cannot reach the launcher");
+    assert!(ran.err.contains("have not answered after 3 s"), "progress is shown: {ran:#?}");
+    hosts.are_empty();
+}
+
+#[test]
+#[ignore = "needs root"]
+fn ports_and_interfaces_can_be_chosen() {
+    let hosts = Hosts::new(112, 1);
+    let list = hosts.list(1);
+    let slow = "sh -c 'sleep 1; exec \"$@\"' sh ip netns exec {host}";
+    let words = ["--hosts", &list, "--remote-shell", slow, "--port-range", "41234-41239", "sleep", "1"];
+    let open = |port: &u16| std::net::TcpStream::connect(("127.0.0.1", *port)).is_ok();
+    let child = start(&words);
+    wait_until("the launcher to listen", || (41234..=41239).filter(open).count() == 1);
+    wait_until("the port to be closed once all are in", || (41234..=41239).filter(open).count() == 0);
+    Ran::from(child.wait_with_output().unwrap()).expect(0, "");
+    run(&over(&list, &["--interface", "nothere0", "true"])).expect(2, "no such interface");
+}

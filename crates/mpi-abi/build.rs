@@ -1,0 +1,73 @@
+//! Writes the entry points nobody has written by hand, and an `MPI_` name for every `PMPI_` name.
+//!
+//! A function without a shim reports that it is not supported. A shim whose signature is not the table's does not build.
+//! The `MPI_` functions only call their `PMPI_` twin, so a profiling library may define its own `MPI_` functions in front.
+
+use std::fmt::Write;
+use std::path::Path;
+
+#[path = "abi/table.rs"]
+#[allow(dead_code, reason = "the tests use the rest")]
+mod table;
+
+fn main() {
+    println!("cargo:rerun-if-changed=abi");
+    println!("cargo:rerun-if-changed=src/shim");
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libmpi_abi.so.1");
+    let functions =
+        table::functions(&std::fs::read_to_string("abi/functions.tsv").expect("the table is there"));
+    let written = table::hand_written(Path::new("src/shim"));
+    for name in written.keys() {
+        assert!(functions.iter().any(|f| f.name == *name), "P{name} is not a function of the standard");
+    }
+    let mut out = String::new();
+    for function in &functions {
+        entry_points(&mut out, function, written.get(&function.name));
+    }
+    let directory = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
+    std::fs::write(Path::new(&directory).join("entry_points.rs"), out).expect("OUT_DIR is writable");
+}
+
+fn entry_points(out: &mut String, function: &table::Function, written: Option<&table::HandWritten>) {
+    let name = &function.name;
+    let parameters: Vec<(String, String)> = match written {
+        Some(shim) => {
+            if let Some(problem) = function.mismatch(shim) {
+                panic!("{problem}");
+            }
+            shim.parameters.clone()
+        }
+        None => function.parameters.iter().map(|p| (p.name.clone(), p.rust_type().to_owned())).collect(),
+    };
+    let declared =
+        parameters.iter().map(|(name, kind)| format!("{name}: {kind}")).collect::<Vec<_>>().join(", ");
+    let passed = parameters.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+    let returns = function.rust_return();
+    let twin = match written {
+        Some(shim) => format!("crate::shim::{}::P{name}", shim.module),
+        None => {
+            stub(out, function, &declared);
+            format!("P{name}")
+        }
+    };
+    let header = format!("/// The standard's `{name}`.\n#[unsafe(no_mangle)]\npub extern \"C\" fn");
+    writeln!(out, "{header} {name}({declared}) -> {returns} {{ {twin}({passed}) }}")
+        .expect("a string takes it");
+}
+
+fn stub(out: &mut String, function: &table::Function, declared: &str) {
+    let name = &function.name;
+    assert_eq!(function.returns, "int", "{name} needs a shim: it cannot return an error code");
+    let body = if name.starts_with("MPI_T_") {
+        "crate::fault::unsupported_tool()".to_owned()
+    } else {
+        let on = function
+            .error_object()
+            .map_or("crate::fault::On::Nothing".to_owned(), |p| format!("{}.into()", p.name));
+        format!("crate::fault::unsupported({on}, \"{name}\")")
+    };
+    let header = format!(
+        "/// The standard's `{name}`, not supported yet.\n#[unsafe(no_mangle)]\n#[allow(unused_variables)]\npub extern \"C\" fn"
+    );
+    writeln!(out, "{header} P{name}({declared}) -> c_int {{ {body} }}").expect("a string takes it");
+}

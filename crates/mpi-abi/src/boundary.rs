@@ -1,0 +1,401 @@
+//! The boundary to C: arguments as C passes them, and the only unsafe code of this crate.
+//!
+//! Every argument type of an entry point is defined here. A pointer that C passes is wrapped in a type that says what the MPI
+//! standard promises about it; its methods check for null and are safe to call because the C caller has made that promise.
+//! Such a value comes into being only as an argument of an entry point.
+#![allow(non_camel_case_types, reason = "handles carry the names C programs know")]
+
+use barewire::mpi::datatype::{Sink, Source};
+use barewire::mpi::error::{Class, Error, Result};
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+/// A handle as C sees it: a number of pointer size that is never followed.
+macro_rules! handles {
+    ($($name:ident = $null:literal;)*) => {$(
+        #[doc = concat!("A handle of C type `", stringify!($name), "`.")]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(transparent)]
+        pub struct $name(pub usize);
+
+        impl $name {
+            /// The handle of no object.
+            pub const NULL: $name = $name($null);
+        }
+    )*};
+}
+
+handles! {
+    MPI_Op = 0x20;
+    MPI_Comm = 0x100;
+    MPI_Group = 0x108;
+    MPI_Win = 0x110;
+    MPI_File = 0x118;
+    MPI_Session = 0x120;
+    MPI_Message = 0x128;
+    MPI_Info = 0x130;
+    MPI_Errhandler = 0x140;
+    MPI_Request = 0x180;
+    MPI_Datatype = 0x200;
+}
+
+/// `MPI_Status`; the private part holds a byte count and the cancelled flag.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct Status {
+    /// The rank the message came from.
+    pub source: c_int,
+    /// Its tag.
+    pub tag: c_int,
+    /// An error code, where a call completes several requests.
+    pub error: c_int,
+    private: [c_int; 5],
+}
+
+const _: () = assert!(size_of::<Status>() == 32);
+const _: () = assert!(size_of::<usize>() == 8);
+
+impl Status {
+    /// Bytes received.
+    pub fn bytes(&self) -> i64 {
+        i64::from(self.private[0] as u32) | i64::from(self.private[1]) << 32
+    }
+
+    /// Sets the bytes received.
+    pub fn set_bytes(&mut self, bytes: i64) {
+        self.private[0] = bytes as c_int;
+        self.private[1] = (bytes >> 32) as c_int;
+    }
+
+    /// Whether the operation was cancelled.
+    pub fn cancelled(&self) -> bool {
+        self.private[2] != 0
+    }
+
+    /// Sets whether the operation was cancelled.
+    pub fn set_cancelled(&mut self, cancelled: bool) {
+        self.private[2] = c_int::from(cancelled);
+    }
+}
+
+fn null(what: &'static str) -> Error {
+    Error::new(Class::Arg, what)
+}
+
+/// A place for one result.
+#[derive(Debug, Clone, Copy)]
+#[repr(transparent)]
+pub struct Out<T>(*mut T);
+
+impl<T: Copy> Out<T> {
+    /// Stores the result.
+    pub fn put(self, value: T) -> Result<()> {
+        if self.0.is_null() {
+            return Err(null("a pointer for a result is null"));
+        }
+        // SAFETY: it is not null, and C promises room for one T; no alignment is assumed.
+        unsafe { self.0.write_unaligned(value) };
+        Ok(())
+    }
+
+    /// Stores the result, unless the program did not ask for it.
+    pub fn put_wanted(self, value: T) {
+        if !self.0.is_null() {
+            // SAFETY: it is not null, and C promises room for one T.
+            unsafe { self.0.write_unaligned(value) };
+        }
+    }
+
+    /// What is there now.
+    pub fn get(self) -> Result<T> {
+        if self.0.is_null() {
+            return Err(null("a pointer to an argument is null"));
+        }
+        // SAFETY: it is not null, and C promises an initialised T for arguments that are read and written.
+        Ok(unsafe { self.0.read_unaligned() })
+    }
+}
+
+/// A place for the address or word of an attribute, a memory block and the like: C declares it `void *`.
+pub type OutWord = Out<usize>;
+
+/// An array of arguments.
+#[derive(Debug, Clone, Copy)]
+#[repr(transparent)]
+pub struct List<T>(*const T);
+
+impl<T: Copy> List<T> {
+    /// A copy of the first `len` entries.
+    pub fn to_vec(self, len: i64) -> Result<Vec<T>> {
+        if len < 0 {
+            return Err(Error::new(Class::Count, format!("an array has {len} entries")));
+        }
+        if len > 0 && self.0.is_null() {
+            return Err(null("a pointer to an array is null"));
+        }
+        // SAFETY: i < len, and C promises len initialised entries.
+        Ok((0..len as usize).map(|i| unsafe { self.0.add(i).read_unaligned() }).collect())
+    }
+}
+
+impl<T> List<T> {
+    /// The address as a number, for arguments some addresses of which have a meaning of their own.
+    pub fn address(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl List<c_int> {
+    /// The first `len` entries, widened.
+    pub fn wide(self, len: i64) -> Result<Vec<i64>> {
+        Ok(self.to_vec(len)?.into_iter().map(i64::from).collect())
+    }
+}
+
+/// An array for results.
+#[derive(Debug, Clone, Copy)]
+#[repr(transparent)]
+pub struct OutList<T>(*mut T);
+
+impl<T: Copy> OutList<T> {
+    /// Stores results from the first entry on.
+    pub fn put(self, values: &[T]) -> Result<()> {
+        if !values.is_empty() && self.0.is_null() {
+            return Err(null("a pointer to an array for results is null"));
+        }
+        for (i, value) in values.iter().enumerate() {
+            // SAFETY: it is not null, and C promises room for as many entries as the call can return.
+            unsafe { self.0.add(i).write_unaligned(*value) };
+        }
+        Ok(())
+    }
+
+    /// Stores results, unless the program gave the address that says it does not want them.
+    pub fn put_wanted(self, values: &[T], unwanted: usize) -> Result<()> {
+        if self.0 as usize == unwanted { Ok(()) } else { self.put(values) }
+    }
+
+    /// What the first `len` entries hold, for arrays that are read and written.
+    pub fn to_vec(self, len: i64) -> Result<Vec<T>> {
+        List(self.0).to_vec(len)
+    }
+}
+
+/// A string argument.
+#[derive(Debug, Clone, Copy)]
+#[repr(transparent)]
+pub struct Text(*const c_char);
+
+impl Text {
+    /// Its bytes without the final zero.
+    pub fn to_vec(self) -> Result<Vec<u8>> {
+        if self.0.is_null() {
+            return Err(null("a string is null"));
+        }
+        // SAFETY: it is not null, and C promises a string that ends with a zero.
+        Ok(unsafe { CStr::from_ptr(self.0) }.to_bytes().to_vec())
+    }
+}
+
+/// A buffer for a string.
+#[derive(Debug, Clone, Copy)]
+#[repr(transparent)]
+pub struct OutText(*mut c_char);
+
+impl OutText {
+    /// Stores as much of a string as fits into `room` bytes with its final zero; returns its length.
+    pub fn put(self, text: &[u8], room: usize) -> Result<usize> {
+        if self.0.is_null() {
+            return Err(null("a buffer for a string is null"));
+        }
+        let len = text.len().min(room.saturating_sub(1));
+        // SAFETY: it is not null, and C promises `room` bytes; len + 1 is at most that.
+        unsafe { std::ptr::copy_nonoverlapping(text.as_ptr().cast(), self.0, len) };
+        // SAFETY: as above.
+        unsafe { self.0.add(len).write(0) };
+        Ok(len)
+    }
+
+    /// Whether the program gave no buffer.
+    pub fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+}
+
+/// User memory: the address of a message, a window or a buffer.
+#[derive(Debug, Clone, Copy)]
+#[repr(transparent)]
+pub struct Memory(*mut c_void);
+
+impl Memory {
+    /// The address as a number.
+    pub fn address(self) -> usize {
+        self.0 as usize
+    }
+
+    fn at(self, offset: isize) -> *mut u8 {
+        self.0.cast::<u8>().wrapping_offset(offset)
+    }
+
+    /// `len` bytes at `offset`, to be read while nobody writes them.
+    pub fn bytes(&self, offset: i64, len: usize) -> Result<&[u8]> {
+        if len == 0 {
+            return Ok(&[]);
+        }
+        if self.0.is_null() {
+            return Err(Error::new(Class::Buffer, "the buffer is null"));
+        }
+        // SAFETY: it is not null, and C promises that the memory the call describes is readable and left alone.
+        Ok(unsafe { std::slice::from_raw_parts(self.at(offset as isize), len) })
+    }
+
+    /// `len` bytes at `offset`, to be written while nobody reads them.
+    pub fn bytes_mut(&mut self, offset: i64, len: usize) -> Result<&mut [u8]> {
+        if len == 0 {
+            return Ok(&mut []);
+        }
+        if self.0.is_null() {
+            return Err(Error::new(Class::Buffer, "the buffer is null"));
+        }
+        // SAFETY: it is not null, and C promises that the memory the call describes is writable and left alone.
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.at(offset as isize), len) })
+    }
+}
+
+impl Source for Memory {
+    #[inline]
+    fn copy_in(&self, offset: isize, into: &mut [u8]) {
+        // SAFETY: C promises that the memory described by address, count and datatype is readable; `into` is ours.
+        unsafe { std::ptr::copy_nonoverlapping(self.at(offset), into.as_mut_ptr(), into.len()) };
+    }
+}
+
+impl Sink for Memory {
+    #[inline]
+    fn copy_out(&mut self, offset: isize, from: &[u8]) {
+        // SAFETY: C promises that the memory described by address, count and datatype is writable; `from` is ours.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.at(offset), from.len()) };
+    }
+}
+
+/// A block of memory for `MPI_Alloc_mem`, with its size in front.
+pub fn allocate(size: usize) -> Option<usize> {
+    let layout = block(size)?;
+    // SAFETY: the layout has a size of at least HEADER.
+    let base = unsafe { std::alloc::alloc(layout) };
+    if base.is_null() {
+        return None;
+    }
+    // SAFETY: the block has HEADER bytes in front of what the program gets, aligned for a usize.
+    unsafe { base.cast::<usize>().write(size) };
+    Some(base as usize + HEADER)
+}
+
+/// Gives a block of [`allocate`] back.
+pub fn free(memory: Memory) {
+    if memory.0.is_null() {
+        return;
+    }
+    let base = memory.at(-(HEADER as isize));
+    // SAFETY: C promises that the address came from MPI_Alloc_mem, so its size is in front.
+    let size = unsafe { base.cast::<usize>().read() };
+    if let Some(layout) = block(size) {
+        // SAFETY: the block was allocated with this very layout.
+        unsafe { std::alloc::dealloc(base, layout) };
+    }
+}
+
+/// Keeps the program's memory on a line of its own.
+const HEADER: usize = 64;
+
+fn block(size: usize) -> Option<std::alloc::Layout> {
+    std::alloc::Layout::from_size_align(size.checked_add(HEADER)?, HEADER).ok()
+}
+
+/// A function of the program; which one it is, the entry point knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Callback(usize);
+
+/// An `MPI_…_copy_attr_function`.
+type CopyFunction = unsafe extern "C" fn(usize, c_int, usize, usize, *mut usize, *mut c_int) -> c_int;
+/// An `MPI_…_delete_attr_function`.
+type DeleteFunction = unsafe extern "C" fn(usize, c_int, usize, usize) -> c_int;
+/// An `MPI_…_errhandler_function`.
+type ErrorFunction = unsafe extern "C" fn(*mut usize, *mut c_int, ...);
+/// An `MPI_User_function`.
+type OpFunction = unsafe extern "C" fn(usize, usize, *mut c_int, *mut MPI_Datatype);
+/// An `MPI_User_function_c`.
+type LargeOpFunction = unsafe extern "C" fn(usize, usize, *mut i64, *mut MPI_Datatype);
+
+impl Callback {
+    /// The standard's `…_NULL_COPY_FN` and `…_NULL_DELETE_FN`.
+    pub const NULL: Callback = Callback(0);
+    /// The standard's `…_DUP_FN`.
+    pub const DUP: Callback = Callback(1);
+
+    /// Calls an attribute's copy function; none where it says the attribute is not copied.
+    pub fn copy(
+        self,
+        object: usize,
+        keyval: c_int,
+        extra: usize,
+        value: usize,
+    ) -> Result<Option<usize>, c_int> {
+        match self {
+            Callback::NULL => return Ok(None),
+            Callback::DUP => return Ok(Some(value)),
+            _ => {}
+        }
+        // SAFETY: it is neither of the two marks, so C promises a function of this type.
+        let function = unsafe { std::mem::transmute::<usize, CopyFunction>(self.0) };
+        let (mut copy, mut flag) = (0, 0);
+        // SAFETY: the function is called with the arguments its type asks for; both places outlive the call.
+        match unsafe { function(object, keyval, extra, value, &mut copy, &mut flag) } {
+            0 => Ok((flag != 0).then_some(copy)),
+            code => Err(code),
+        }
+    }
+
+    /// Calls an attribute's delete function.
+    pub fn delete(self, object: usize, keyval: c_int, value: usize, extra: usize) -> Result<(), c_int> {
+        if self == Callback::NULL {
+            return Ok(());
+        }
+        // SAFETY: it is not the mark for no function, so C promises a function of this type.
+        let function = unsafe { std::mem::transmute::<usize, DeleteFunction>(self.0) };
+        // SAFETY: the function is called with the arguments its type asks for.
+        match unsafe { function(object, keyval, value, extra) } {
+            0 => Ok(()),
+            code => Err(code),
+        }
+    }
+
+    /// Calls an error handler; it may change the handle it is given a copy of, and does not return a code.
+    pub fn handle_error(self, mut object: usize, mut code: c_int) {
+        // SAFETY: an error handler cannot be made from null, and C promises a function of this type.
+        let function = unsafe { std::mem::transmute::<usize, ErrorFunction>(self.0) };
+        // SAFETY: the function is called with the arguments its type asks for; both places outlive the call.
+        unsafe { function(&mut object, &mut code) };
+    }
+
+    /// Calls an operation's function on `count` elements.
+    pub fn reduce(self, input: usize, inout: usize, mut count: c_int, mut datatype: MPI_Datatype) {
+        // SAFETY: an operation cannot be made from null, and C promises a function of this type.
+        let function = unsafe { std::mem::transmute::<usize, OpFunction>(self.0) };
+        // SAFETY: the function is called with the arguments its type asks for; both places outlive the call.
+        unsafe { function(input, inout, &mut count, &mut datatype) };
+    }
+
+    /// Calls the large-count form of an operation's function.
+    pub fn reduce_large(self, input: usize, inout: usize, mut count: i64, mut datatype: MPI_Datatype) {
+        // SAFETY: an operation cannot be made from null, and C promises a function of this type.
+        let function = unsafe { std::mem::transmute::<usize, LargeOpFunction>(self.0) };
+        // SAFETY: the function is called with the arguments its type asks for; both places outlive the call.
+        unsafe { function(input, inout, &mut count, &mut datatype) };
+    }
+
+    /// The function, unless there is none.
+    pub fn required(self) -> Result<Callback> {
+        if self == Callback::NULL { Err(null("a function is null")) } else { Ok(self) }
+    }
+}

@@ -1,0 +1,29 @@
+//! `libmpi_abi.so.1`: the standard ABI of MPI 5.0 on Barewire.
+//!
+//! Every function of the standard is exported twice, as `MPI_X` and as `PMPI_X`. Those written by hand are in [`shim`], one
+//! file a topic; the build script writes the rest, which report that they are not supported yet. `docs/mpi-coverage.md` lists
+//! them. All state is in [`world`]; handles are checked numbers from [`table`]; arguments are read and results written only
+//! in [`boundary`], the one module with unsafe code.
+#![deny(unsafe_code)]
+
+#[allow(unsafe_code)]
+pub mod boundary;
+pub mod fault;
+pub mod object;
+#[allow(unsafe_code, non_snake_case, reason = "entry points are exported under their C names")]
+pub mod shim;
+pub mod table;
+pub mod transport;
+pub mod world;
+
+#[allow(
+    unsafe_code,
+    non_snake_case,
+    clippy::too_many_arguments,
+    reason = "entry points are exported under their C names"
+)]
+mod entry_points {
+    use crate::boundary::*;
+    use std::ffi::{c_char, c_int, c_void};
+    include!(concat!(env!("OUT_DIR"), "/entry_points.rs"));
+}

@@ -1,0 +1,295 @@
+//! Objects behind handles: communicators, datatypes, operations, sessions.
+
+use crate::boundary::{Callback, MPI_Comm};
+use crate::fault::Errhandler;
+use crate::world::lock;
+use barewire::mpi::attr::{Attributes, Callbacks};
+use barewire::mpi::datatype::Datatype;
+use barewire::mpi::group::Group;
+use barewire::mpi::info::Info;
+use barewire::mpi::topology::Topology;
+use std::cell::RefCell;
+use std::ops::Deref;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// A communicator.
+pub struct Comm {
+    /// Tells the messages of different communicators apart.
+    pub context: u32,
+    /// The processes, by rank.
+    pub group: Group,
+    /// The processes on the other side of an intercommunicator.
+    pub remote: Option<Group>,
+    /// This process's rank.
+    pub rank: usize,
+    /// Who is whose neighbour.
+    pub topology: Option<Topology>,
+    /// The attributes the program hung on it.
+    pub attributes: Attributes<AttributeCallbacks>,
+    /// Hints.
+    pub info: Mutex<Info>,
+    name: Mutex<Vec<u8>>,
+    errhandler: Mutex<Arc<Errhandler>>,
+}
+
+/// A datatype with what a program may hang on it.
+pub struct TypeObject {
+    /// The description.
+    pub datatype: Datatype,
+    /// The attributes the program hung on it.
+    pub attributes: Attributes<AttributeCallbacks>,
+    committed: AtomicBool,
+    name: Mutex<Vec<u8>>,
+}
+
+/// An operation made by the program.
+#[derive(Debug)]
+pub struct UserOp {
+    /// The program's function.
+    pub function: Callback,
+    /// It takes an `MPI_Count`.
+    pub large: bool,
+    /// Operands may be exchanged.
+    pub commutes: bool,
+}
+
+/// A session.
+pub struct Session {
+    /// Hints given when it was made.
+    pub info: Info,
+    errhandler: Mutex<Arc<Errhandler>>,
+}
+
+/// What a Fortran type was asked for with: the call, and its arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct F90Key {
+    /// The number of the call's combiner.
+    pub combiner: i32,
+    /// Precision, or the range where there is only a range.
+    pub first: i32,
+    /// The range.
+    pub second: i32,
+}
+
+/// The functions and the extra state of an attribute key.
+#[derive(Debug)]
+pub struct AttributeCallbacks {
+    /// Decides what a copy gets.
+    pub copy: Callback,
+    /// Is told when a value goes.
+    pub delete: Callback,
+    /// Passed to both.
+    pub extra: usize,
+}
+
+impl Callbacks for AttributeCallbacks {
+    fn copy(&self, object: usize, keyval: i32, value: usize) -> std::result::Result<Option<usize>, i32> {
+        self.copy.copy(object, keyval, self.extra, value)
+    }
+
+    fn delete(&self, object: usize, keyval: i32, value: usize) -> std::result::Result<(), i32> {
+        self.delete.delete(object, keyval, value, self.extra)
+    }
+}
+
+impl Comm {
+    /// An intracommunicator with the default error handler.
+    pub fn new(context: u32, group: Group, rank: usize) -> Comm {
+        Comm {
+            context,
+            group,
+            remote: None,
+            rank,
+            topology: None,
+            attributes: Attributes::default(),
+            info: Mutex::new(Info::new()),
+            name: Mutex::new(Vec::new()),
+            errhandler: Mutex::new(Arc::new(Errhandler::Fatal)),
+        }
+    }
+
+    /// A copy of its hints.
+    pub fn hints(&self) -> Info {
+        lock(&self.info).clone()
+    }
+
+    /// Its error handler.
+    pub fn errhandler(&self) -> Arc<Errhandler> {
+        lock(&self.errhandler).clone()
+    }
+
+    /// Sets its error handler.
+    pub fn set_errhandler(&self, errhandler: Arc<Errhandler>) {
+        *lock(&self.errhandler) = errhandler;
+    }
+
+    /// Its name.
+    pub fn name(&self) -> Vec<u8> {
+        lock(&self.name).clone()
+    }
+
+    /// Sets its name.
+    pub fn set_name(&self, name: &[u8]) {
+        *lock(&self.name) = name.to_vec();
+    }
+}
+
+impl TypeObject {
+    /// A datatype that is not committed yet.
+    pub fn new(datatype: Datatype) -> TypeObject {
+        TypeObject {
+            datatype,
+            attributes: Attributes::default(),
+            committed: AtomicBool::new(false),
+            name: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// A committed datatype with a name.
+    pub fn named(datatype: Datatype, name: &str) -> TypeObject {
+        let object = TypeObject::new(datatype);
+        object.commit();
+        object.set_name(name.as_bytes());
+        object
+    }
+
+    /// Makes it usable in communication.
+    pub fn commit(&self) {
+        self.datatype.commit();
+        // SYNC commit: only a flag; the layout inside is published by its own OnceLock.
+        self.committed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it may be used in communication.
+    pub fn is_committed(&self) -> bool {
+        self.committed.load(Ordering::Relaxed)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> Vec<u8> {
+        lock(&self.name).clone()
+    }
+
+    /// Sets its name.
+    pub fn set_name(&self, name: &[u8]) {
+        *lock(&self.name) = name.to_vec();
+    }
+}
+
+impl Session {
+    /// A session with these hints and this error handler.
+    pub fn new(info: Info, errhandler: Arc<Errhandler>) -> Session {
+        Session { info, errhandler: Mutex::new(errhandler) }
+    }
+
+    /// Its error handler.
+    pub fn errhandler(&self) -> Arc<Errhandler> {
+        lock(&self.errhandler).clone()
+    }
+
+    /// Sets its error handler.
+    pub fn set_errhandler(&self, errhandler: Arc<Errhandler>) {
+        *lock(&self.errhandler) = errhandler;
+    }
+}
+
+/// A datatype found by its handle; predefined ones cost no reference count.
+pub enum TypeRef {
+    /// Predefined.
+    Basic(&'static TypeObject),
+    /// Made by the program.
+    Derived(Arc<TypeObject>),
+}
+
+impl Deref for TypeRef {
+    type Target = TypeObject;
+
+    fn deref(&self) -> &TypeObject {
+        match self {
+            TypeRef::Basic(object) => object,
+            TypeRef::Derived(object) => object,
+        }
+    }
+}
+
+/// A communicator found by its handle.
+///
+/// Every call begins with one, so each thread remembers the last few and takes no lock and changes no shared memory to find them again.
+#[derive(Clone)]
+#[allow(
+    clippy::redundant_allocation,
+    reason = "the outer count belongs to one thread, so copying it is no atomic update"
+)]
+pub struct CommRef(Rc<Arc<Comm>>);
+
+/// What a thread remembers, and since when.
+struct Recent {
+    era: u64,
+    comms: Vec<(MPI_Comm, CommRef)>,
+}
+
+/// Communicators a thread remembers.
+const RECENT_MAX: usize = 4;
+
+/// Counts how often a handle of a communicator has ended; what was remembered before is forgotten.
+static ERA: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    static RECENT: RefCell<Recent> = const { RefCell::new(Recent { era: 0, comms: Vec::new() }) };
+}
+
+impl CommRef {
+    #[inline]
+    pub(crate) fn recent(handle: MPI_Comm) -> Option<CommRef> {
+        RECENT
+            .try_with(|recent| {
+                let recent = recent.try_borrow().ok()?;
+                // SYNC era: pairs with the Release in forget_all; whoever learned that a handle has ended sees it end here.
+                if recent.era != ERA.load(Ordering::Acquire) {
+                    return None;
+                }
+                recent.comms.iter().find(|(known, _)| *known == handle).map(|(_, comm)| comm.clone())
+            })
+            .ok()
+            .flatten()
+    }
+
+    #[cold]
+    pub(crate) fn remember(handle: MPI_Comm, comm: Arc<Comm>) -> CommRef {
+        let found = CommRef(Rc::new(comm));
+        // A thread that is ending, or already looking, simply does not remember.
+        let _ = RECENT.try_with(|recent| {
+            let mut recent = recent.try_borrow_mut().ok()?;
+            // SYNC era: pairs with the Release in forget_all.
+            let era = ERA.load(Ordering::Acquire);
+            if recent.era != era || recent.comms.len() == RECENT_MAX {
+                recent.era = era;
+                recent.comms.clear();
+            }
+            recent.comms.push((handle, found.clone()));
+            Some(())
+        });
+        found
+    }
+
+    pub(crate) fn forget_all() {
+        // SYNC era: pairs with the Acquire in recent and remember.
+        ERA.fetch_add(1, Ordering::Release);
+    }
+
+    /// The communicator itself, to keep or to compare.
+    pub fn shared(&self) -> &Arc<Comm> {
+        &self.0
+    }
+}
+
+impl Deref for CommRef {
+    type Target = Comm;
+
+    #[inline]
+    fn deref(&self) -> &Comm {
+        &self.0
+    }
+}

@@ -1,0 +1,317 @@
+//! The world: everything a process knows about MPI between loading the library and its end.
+//!
+//! Objects live in handle tables. What exists before `MPI_Init` (datatypes, infos, errors, keys) is made when first asked for; the
+//! communicators appear when a [`Job`] starts and go when it ends. A transport is plugged in by starting a job with it.
+
+use crate::boundary::{MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Op};
+use crate::fault::Errhandler;
+use crate::object::{AttributeCallbacks, Comm, CommRef, F90Key, Session, TypeObject, TypeRef, UserOp};
+use crate::table::{DYNAMIC, Table};
+use crate::transport::Transport;
+use barewire::mpi::attr::Keyvals;
+use barewire::mpi::datatype::Basic;
+use barewire::mpi::error::{Class, Codes, Error, Result};
+use barewire::mpi::group::{Group, Process};
+use barewire::mpi::info::Info;
+use barewire::mpi::op::Builtin;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread::ThreadId;
+use std::time::Instant;
+
+/// The one world of this process.
+pub fn world() -> &'static World {
+    static WORLD: LazyLock<World> = LazyLock::new(World::new);
+    &WORLD
+}
+
+/// All state of the library.
+pub struct World {
+    /// Communicators made by the program.
+    pub comms: Table<Comm>,
+    /// Datatypes made by the program.
+    pub types: Table<TypeObject>,
+    /// Groups.
+    pub groups: Table<Group>,
+    /// Infos.
+    pub infos: Table<Mutex<Info>>,
+    /// Operations made by the program.
+    pub ops: Table<UserOp>,
+    /// Error handlers made by the program.
+    pub errhandlers: Table<Errhandler>,
+    /// Sessions.
+    pub sessions: Table<Session>,
+    /// Attribute keys.
+    pub keyvals: Mutex<Keyvals<AttributeCallbacks>>,
+    /// Error classes and codes.
+    pub codes: Mutex<Codes>,
+    /// Fortran types by precision and range: the same request gets the same handle.
+    pub f90_types: Mutex<HashMap<F90Key, usize>>,
+    /// When the library was loaded, or first used.
+    pub start: Instant,
+    /// What `MPI_INFO_ENV` holds.
+    pub environment: Info,
+    /// The values of the predefined attributes; programs get their addresses.
+    pub predefined: Predefined,
+    basics: Vec<TypeObject>,
+    file_errhandler: Mutex<Arc<Errhandler>>,
+    job: RwLock<Phase>,
+}
+
+/// Where a process is between start and end.
+enum Phase {
+    Before,
+    Running(Arc<Job>),
+    After,
+}
+
+/// A running job.
+pub struct Job {
+    /// The way to the other processes.
+    pub transport: Box<dyn Transport>,
+    /// The level of thread support the program was given.
+    pub thread_level: i32,
+    /// The thread that started it.
+    pub main: ThreadId,
+    world: Arc<Comm>,
+    own: Arc<Comm>,
+}
+
+/// Attributes every communicator of the job answers for.
+#[derive(Debug)]
+pub struct Predefined {
+    /// The largest tag.
+    pub tag_ub: AtomicI32,
+    /// Which ranks may do input and output: any.
+    pub io: AtomicI32,
+    /// The host process: none.
+    pub host: AtomicI32,
+    /// Whether clocks agree.
+    pub wtime_is_global: AtomicI32,
+    /// The highest error code in use.
+    pub last_used_code: AtomicI32,
+    /// Processes the job could have.
+    pub universe_size: AtomicI32,
+}
+
+/// The first number of the program's own attribute keys; predefined ones are below.
+const FIRST_KEYVAL: i32 = 1 << 16;
+/// The largest tag the library takes.
+const TAG_UB: i32 = (1 << 30) - 1;
+
+impl World {
+    fn new() -> World {
+        World {
+            comms: Table::new(1),
+            types: Table::new(2),
+            groups: Table::new(3),
+            infos: Table::new(4),
+            ops: Table::new(5),
+            errhandlers: Table::new(6),
+            sessions: Table::new(7),
+            keyvals: Mutex::new(Keyvals::new(FIRST_KEYVAL)),
+            codes: Mutex::new(Codes::new()),
+            f90_types: Mutex::new(HashMap::new()),
+            start: Instant::now(),
+            environment: crate::shim::info::environment(),
+            predefined: Predefined {
+                tag_ub: AtomicI32::new(TAG_UB),
+                io: AtomicI32::new(ANY_SOURCE),
+                host: AtomicI32::new(PROC_NULL),
+                wtime_is_global: AtomicI32::new(0),
+                last_used_code: AtomicI32::new(Codes::new().last_used()),
+                universe_size: AtomicI32::new(1),
+            },
+            basics: Basic::all().map(|basic| TypeObject::named(basic.into(), basic.name())).collect(),
+            file_errhandler: Mutex::new(Arc::new(Errhandler::Return)),
+            job: RwLock::new(Phase::Before),
+        }
+    }
+
+    /// Starts the job: the communicators appear.
+    pub fn begin(&self, transport: Box<dyn Transport>, thread_level: i32) -> Result<()> {
+        let mut phase = self.job.write().unwrap_or_else(PoisonError::into_inner);
+        match *phase {
+            Phase::Before => {}
+            Phase::Running(_) => return Err(Error::new(Class::Other, "MPI_Init was called twice")),
+            Phase::After => return Err(Error::new(Class::Other, "MPI_Init was called after MPI_Finalize")),
+        }
+        let rank = transport.rank() as usize;
+        self.predefined.universe_size.store(transport.size() as i32, Ordering::Relaxed);
+        let all = Comm::new(0, Group::first(transport.size()), rank);
+        all.set_name(b"MPI_COMM_WORLD");
+        let own = Comm::new(1, Group::new([Process(transport.rank())])?, 0);
+        own.set_name(b"MPI_COMM_SELF");
+        let main = std::thread::current().id();
+        let job = Job { transport, thread_level, main, world: Arc::new(all), own: Arc::new(own) };
+        *phase = Phase::Running(Arc::new(job));
+        Ok(())
+    }
+
+    /// Ends the job.
+    pub fn end(&self) {
+        *self.job.write().unwrap_or_else(PoisonError::into_inner) = Phase::After;
+        CommRef::forget_all();
+    }
+
+    /// Whether `MPI_Init` has been called.
+    pub fn initialized(&self) -> bool {
+        !matches!(*self.job.read().unwrap_or_else(PoisonError::into_inner), Phase::Before)
+    }
+
+    /// Whether `MPI_Finalize` has been called.
+    pub fn finalized(&self) -> bool {
+        matches!(*self.job.read().unwrap_or_else(PoisonError::into_inner), Phase::After)
+    }
+
+    /// The running job.
+    pub fn job(&self) -> Result<Arc<Job>> {
+        match &*self.job.read().unwrap_or_else(PoisonError::into_inner) {
+            Phase::Running(job) => Ok(job.clone()),
+            Phase::Before => Err(Error::new(Class::Other, "MPI_Init has not been called")),
+            Phase::After => Err(Error::new(Class::Other, "MPI_Finalize has been called")),
+        }
+    }
+
+    /// This process's number in the job, while there is one.
+    pub fn rank_in_job(&self) -> Option<u32> {
+        self.job().ok().map(|job| job.transport.rank())
+    }
+
+    /// Ends every process of the job.
+    pub fn abort(&self, code: i32) -> ! {
+        match self.job() {
+            Ok(job) => job.transport.abort(code),
+            Err(_) => std::process::exit(code),
+        }
+    }
+
+    /// A communicator.
+    pub fn comm(&self, handle: MPI_Comm) -> Result<CommRef> {
+        if let Some(recent) = CommRef::recent(handle) {
+            return Ok(recent);
+        }
+        let comm = match handle.0 {
+            0x101 => self.job()?.world.clone(),
+            0x102 => self.job()?.own.clone(),
+            other => self.comms.get(other).ok_or_else(|| bad(Class::Comm, "MPI_COMM_NULL", other, 0x100))?,
+        };
+        Ok(CommRef::remember(handle, comm))
+    }
+
+    /// Frees the handle of a communicator the program made.
+    pub fn free_comm(&self, handle: MPI_Comm) {
+        self.comms.release(handle.0);
+        CommRef::forget_all();
+    }
+
+    /// A datatype.
+    pub fn datatype(&self, handle: MPI_Datatype) -> Result<TypeRef> {
+        if let Some(basic) = Basic::from_handle(handle.0) {
+            return Ok(TypeRef::Basic(&world().basics[basic.index()]));
+        }
+        let found = self.types.get(handle.0);
+        found.map(TypeRef::Derived).ok_or_else(|| bad(Class::Type, "MPI_DATATYPE_NULL", handle.0, 0x200))
+    }
+
+    /// A group.
+    pub fn group(&self, handle: MPI_Group) -> Result<Group> {
+        if handle.0 == 0x109 {
+            return Ok(Group::empty());
+        }
+        let found = self.groups.get(handle.0);
+        found
+            .map(|group| (*group).clone())
+            .ok_or_else(|| bad(Class::Group, "MPI_GROUP_NULL", handle.0, 0x108))
+    }
+
+    /// An info made by the program.
+    pub fn info(&self, handle: MPI_Info) -> Result<Arc<Mutex<Info>>> {
+        if handle.0 == 0x131 {
+            return Err(Error::new(Class::Info, "MPI_INFO_ENV cannot be changed"));
+        }
+        self.infos.get(handle.0).ok_or_else(|| bad(Class::Info, "MPI_INFO_NULL", handle.0, 0x130))
+    }
+
+    /// What an info holds; null holds nothing.
+    pub fn hints(&self, handle: MPI_Info) -> Result<Info> {
+        match handle.0 {
+            0x130 => Ok(Info::new()),
+            0x131 => Ok(self.environment.clone()),
+            _ => Ok(lock(&*self.info(handle)?).clone()),
+        }
+    }
+
+    /// An error handler.
+    pub fn errhandler(&self, handle: MPI_Errhandler) -> Result<Arc<Errhandler>> {
+        match handle.0 {
+            0x141 => Ok(Arc::new(Errhandler::Fatal)),
+            0x142 => Ok(Arc::new(Errhandler::Abort)),
+            0x143 => Ok(Arc::new(Errhandler::Return)),
+            other => self
+                .errhandlers
+                .get(other)
+                .ok_or_else(|| bad(Class::Errhandler, "MPI_ERRHANDLER_NULL", other, 0x140)),
+        }
+    }
+
+    /// A handle of an error handler, for a program that asks for it.
+    pub fn errhandler_handle(&self, errhandler: &Arc<Errhandler>) -> MPI_Errhandler {
+        MPI_Errhandler(match **errhandler {
+            Errhandler::Fatal => 0x141,
+            Errhandler::Abort => 0x142,
+            Errhandler::Return => 0x143,
+            Errhandler::User(_) => self.errhandlers.share(errhandler),
+        })
+    }
+
+    /// A predefined operation, or the program's own.
+    pub fn op(&self, handle: MPI_Op) -> Result<std::result::Result<Builtin, Arc<UserOp>>> {
+        if handle.0 < DYNAMIC {
+            let builtin = Builtin::from_handle(handle.0);
+            return builtin.map(Ok).ok_or_else(|| bad(Class::Op, "MPI_OP_NULL", handle.0, 0x20));
+        }
+        self.ops.get(handle.0).map(Err).ok_or_else(|| bad(Class::Op, "MPI_OP_NULL", handle.0, 0x20))
+    }
+
+    /// The error handler of files that are not open.
+    pub fn file_errhandler(&self) -> Arc<Errhandler> {
+        lock(&self.file_errhandler).clone()
+    }
+
+    /// Sets the error handler of files that are not open.
+    pub fn set_file_errhandler(&self, errhandler: Arc<Errhandler>) {
+        *lock(&self.file_errhandler) = errhandler;
+    }
+
+    /// What a code means; empty if nobody knows.
+    pub fn error_string(&self, code: i32) -> String {
+        lock(&self.codes).string(code).unwrap_or_default().to_owned()
+    }
+}
+
+/// Locks; a panic in another thread leaves nothing half done that matters here.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The error for a handle that names nothing.
+#[cold]
+pub fn bad(class: Class, null_name: &'static str, handle: usize, null: usize) -> Error {
+    if handle == null {
+        Error::new(class, format!("the handle is {null_name}"))
+    } else {
+        Error::new(
+            class,
+            format!("the handle {handle:#x} was freed, or never given out, or is of another kind"),
+        )
+    }
+}
+
+/// The standard's `MPI_ANY_SOURCE`.
+pub const ANY_SOURCE: i32 = -1;
+/// The standard's `MPI_PROC_NULL`.
+pub const PROC_NULL: i32 = -3;
+/// The standard's `MPI_UNDEFINED`.
+pub const UNDEFINED: i32 = -32766;
