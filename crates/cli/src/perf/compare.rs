@@ -38,7 +38,7 @@ pub fn run(options: &PerfOptions, compare: &CompareOptions) -> Result<()> {
     }
     let pin = !options.no_pin && compare.ranks <= 2;
     let quiet = PerfOptions { no_pin: !pin, what: None, ..*options };
-    let mut ours = super::ours(&quiet, compare.ranks)?;
+    let mut ours = super::ours(&quiet, &compare.api, compare.ranks)?;
     let mut others = Vec::new();
     for peer in peers {
         others.push(Session::start(peer.name(), peer.command(compare.ranks, options.tcp)?, pin)?);

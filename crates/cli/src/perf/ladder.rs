@@ -39,6 +39,8 @@ const COLUMNS: &[Column] = &[
             Step::new("line", "latency", 8, 100_000, 1),
             Step::new("ring", "latency", 8, 100_000, 1),
             Step::new("message", "latency", 8, 100_000, 1),
+            Step::new("am", "latency", 8, 100_000, 1),
+            Step::new("fm", "latency", 8, 100_000, 1),
             Step::new("tagged", "latency", 8, 100_000, 1),
         ],
         bandwidth: false,
@@ -48,6 +50,8 @@ const COLUMNS: &[Column] = &[
         steps: &[
             Step::new("ring", "rate", 8, 1_000_000, 1),
             Step::new("message", "rate", 8, 1_000_000, 64),
+            Step::new("am", "rate", 8, 1_000_000, 64),
+            Step::new("fm", "rate", 8, 500_000, 64),
             Step::new("tagged", "rate", 8, 500_000, 64),
         ],
         bandwidth: false,
@@ -58,6 +62,7 @@ const COLUMNS: &[Column] = &[
             Step::new("copy", "rate", 4 << 10, 50_000, 1),
             Step::new("ring", "rate", 4 << 10, 50_000, 1),
             Step::new("message", "rate", 4 << 10, 50_000, 64),
+            Step::new("fm", "rate", 4 << 10, 50_000, 64),
             Step::new("tagged", "rate", 4 << 10, 50_000, 64),
         ],
         bandwidth: true,
@@ -68,6 +73,7 @@ const COLUMNS: &[Column] = &[
             Step::new("copy", "rate", 64 << 10, 5_000, 1),
             Step::new("ring", "rate", 64 << 10, 5_000, 1),
             Step::new("message", "rate", 64 << 10, 5_000, 16),
+            Step::new("fm", "rate", 64 << 10, 5_000, 16),
             Step::new("tagged", "rate", 64 << 10, 5_000, 16),
         ],
         bandwidth: true,
@@ -79,6 +85,7 @@ const COLUMNS: &[Column] = &[
             Step::new("region", "rate", 1 << 20, 400, 1),
             Step::new("ring", "rate", 1 << 20, 400, 1),
             Step::new("message", "rate", 1 << 20, 400, 8),
+            Step::new("fm", "rate", 1 << 20, 400, 8),
             Step::new("tagged", "rate", 1 << 20, 400, 8),
         ],
         bandwidth: true,
@@ -92,16 +99,21 @@ const COLUMNS: &[Column] = &[
 
 /// Measures and shows the ladder.
 pub fn run(options: &PerfOptions) -> Result<()> {
-    let mut shm = super::ours(options, 2)?;
-    let mut tcp = super::ours(&PerfOptions { tcp: true, what: None, ..*options }, 2)?;
+    let mut shm = super::ours(options, "core", 2)?;
+    let mut am = super::ours(options, "am", 2)?;
+    let mut fm = super::ours(options, "fm", 2)?;
+    let mut tcp = super::ours(&PerfOptions { tcp: true, what: None, ..*options }, "core", 2)?;
     let mut rounds: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
     for round in 0..options.rounds {
         for (c, column) in COLUMNS.iter().enumerate() {
             for (s, step) in column.steps.iter().enumerate() {
                 progress(options, round, column.title, step.rung);
+                let what = format!("{}/{}", step.rung, step.verb);
                 let each = match step.rung {
                     "tcp" => tcp.ask("message/latency", step.bytes, step.count, step.window)?,
-                    rung => shm.ask(&format!("{rung}/{}", step.verb), step.bytes, step.count, step.window)?,
+                    "am" => am.ask(&what, step.bytes, step.count, step.window)?,
+                    "fm" => fm.ask(&what, step.bytes, step.count, step.window)?,
+                    _ => shm.ask(&what, step.bytes, step.count, step.window)?,
                 };
                 rounds.entry((c, s)).or_default().push(each);
             }

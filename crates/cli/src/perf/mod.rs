@@ -61,11 +61,12 @@ pub fn run(options: &PerfOptions) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts our own ranks.
-fn ours(options: &PerfOptions, ranks: u32) -> Result<Session> {
+/// Starts our own ranks, for one of our layers.
+fn ours(options: &PerfOptions, api: &str, ranks: u32) -> Result<Session> {
     let me = std::env::current_exe().context("finding the barewire command")?;
     let mut command = Command::new(&me);
     command.args(["run", "-n", &ranks.to_string(), "--"]).arg(&me).args(["perf", "worker"]);
+    command.env("BENCH_API", api);
     if options.tcp {
         command.env("BENCH_TCP", "1");
     }

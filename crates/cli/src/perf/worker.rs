@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use barewire_core::{Config, Endpoint};
 
-use super::rungs::{self, Rungs};
+use super::rungs;
 
 /// A command: what to do, how often, with how many bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,8 @@ pub fn serve(folder: &Path) -> Result<()> {
     }
     let shm = std::env::var_os("BENCH_TCP").is_none();
     let endpoint = Endpoint::open(job, Config { shm, ..Config::default() })?;
-    let mut rungs = Rungs::new(endpoint)?;
+    let api = std::env::var("BENCH_API").unwrap_or_default();
+    let mut bench = rungs::bench(&api, endpoint)?;
     let mut seen = 0;
     loop {
         let command =
@@ -62,7 +63,7 @@ pub fn serve(folder: &Path) -> Result<()> {
                 if command.what == "quit" {
                     return Ok(());
                 }
-                let each = rungs::run(&mut rungs, &command)?;
+                let each = rungs::run(&mut *bench, &command)?;
                 if rank == 0 {
                     answer(folder, command.number, each)?;
                 }

@@ -104,9 +104,10 @@ impl Tagged {
             return true;
         };
         let (envelope, mode, len) = (*envelope, *mode, *len);
-        let affordable = self.credit.saturating_sub(self.peers[to.index()].charged + KEEP_BYTES);
+        // What the receiver may keep of it; `None` if not even an empty message.
+        let affordable = self.credit.checked_sub(self.peers[to.index()].charged + KEEP_BYTES);
         if mode == Mode::Standard
-            && len <= affordable
+            && affordable.is_some_and(|most| len <= most)
             && len <= EAGER_BYTES_MAX.min(endpoint.message_max(to)) as u64
         {
             let sent =
@@ -118,7 +119,7 @@ impl Tagged {
             return sent != Err(SendError::Full);
         }
         let room = endpoint.packet_room(to).unwrap_or(0).saturating_sub(OFFER_PREFIX) as u64;
-        let told = len.min(affordable).min(room);
+        let told = len.min(affordable.unwrap_or(0)).min(room);
         let sent = endpoint.send_with(to, OFFER, envelope.to_imm(), told as usize + OFFER_PREFIX, |wire| {
             wire.write_u64(request.to_wire());
             wire.write_u64(len);

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use anyhow::Result;
 use barewire_core::region::{Key, Memory, Rights, Who};
-use barewire_core::{Deliver, Endpoint, Flow, Ignore, Incoming, Peer, Port, SendError};
+use barewire_core::{Deliver, Endpoint, Flow, Incoming, Peer, Port, SendError};
 
-use super::{PATIENCE, Rungs, each};
+use super::{Inbox, PATIENCE, Rungs, Side, each};
 
 const DATA: Port = Port(21);
 const KEY: Port = Port(22);
@@ -16,11 +16,16 @@ const DONE: Port = Port(23);
 struct Take<'a> {
     into: &'a mut [u8],
     got: u64,
+    inbox: &'a mut Inbox,
 }
 
 impl Deliver for Take<'_> {
     #[inline(always)]
     fn deliver(&mut self, _: &mut Endpoint, mut packet: Incoming<'_>) -> Flow {
+        if packet.port != DATA {
+            self.inbox.keep(packet);
+            return Flow::Continue;
+        }
         let at = packet.offset as usize;
         packet.read(&mut self.into[at..]);
         self.got += u64::from(packet.offset == packet.total);
@@ -58,9 +63,9 @@ fn send(endpoint: &mut Endpoint, take: &mut Take<'_>, to: Peer, bytes: &[u8]) ->
 pub fn latency(rungs: &mut Rungs, bytes: usize, count: u64) -> Result<f64> {
     let me = rungs.rank();
     let other = Peer(1 - me);
-    let Rungs { endpoint, out, into, .. } = rungs;
+    let Rungs { endpoint, out, into, inbox, .. } = rungs;
     let out = &out[..bytes];
-    let mut take = Take { into, got: 0 };
+    let mut take = Take { into, got: 0, inbox };
     let start = Instant::now();
     for trip in 1..=count {
         if me == 0 {
@@ -80,9 +85,9 @@ pub fn latency(rungs: &mut Rungs, bytes: usize, count: u64) -> Result<f64> {
 pub fn rate(rungs: &mut Rungs, bytes: usize, count: u64, window: u64) -> Result<f64> {
     let me = rungs.rank();
     let other = Peer(1 - me);
-    let Rungs { endpoint, out, into, .. } = rungs;
+    let Rungs { endpoint, out, into, inbox, .. } = rungs;
     let out = &out[..bytes];
-    let mut take = Take { into, got: 0 };
+    let mut take = Take { into, got: 0, inbox };
     let windows = count.div_ceil(window);
     let start = Instant::now();
     for n in 1..=windows {
@@ -115,17 +120,18 @@ pub fn put_rate(rungs: &mut Rungs, bytes: usize, count: u64) -> Result<f64> {
     }
     let key: [u8; Key::BYTES] = rungs.hear(KEY)?.as_slice().try_into()?;
     let key = Key::from_bytes(key);
-    let Rungs { endpoint, out, .. } = rungs;
+    let Rungs { endpoint, out, inbox, tagged, .. } = rungs;
+    let mut side = Side { inbox, tagged };
     let out = &out[..bytes];
     // The first few go by packets, until the region is mapped.
     for _ in 0..20 {
         let op = endpoint.put(key, 0, out)?;
-        endpoint.finish(&mut Ignore, op, PATIENCE)?;
+        endpoint.finish(&mut side, op, PATIENCE)?;
     }
     let start = Instant::now();
     for _ in 0..count {
         let op = endpoint.put(key, 0, out)?;
-        endpoint.finish(&mut Ignore, op, PATIENCE)?;
+        endpoint.finish(&mut side, op, PATIENCE)?;
     }
     let each = each(start, count);
     rungs.tell(Peer(1), DONE, &[])?;

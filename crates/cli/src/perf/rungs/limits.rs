@@ -60,7 +60,7 @@ fn limits(rungs: &mut Rungs) -> Result<&mut Limits> {
             chunks,
             target: Memory::shared(8 << 20)?,
         });
-        rungs.meet()?;
+        rungs.meet_all()?;
     }
     Ok(rungs.limits.as_mut().expect("made above"))
 }
@@ -117,6 +117,8 @@ fn pull(limits: &mut Limits, into: &mut [u8]) {
         return;
     }
     let mut got = 0;
+    // The sender counts lines: it must not wait for those of short packets before.
+    limits.rx.give_back();
     while got < bytes {
         let Some(packet) = limits.rx.peek() else { continue };
         let (chunk, n) = ((packet.w1 >> 32) as usize, packet.w1 as u32 as usize);

@@ -1,6 +1,8 @@
 //! The rungs of the ladder, from one cache line up. Adding one is a file here and a line in [`run`].
 
+mod am;
 mod core;
+mod fm;
 mod limits;
 mod sockets;
 mod tagged;
@@ -25,7 +27,8 @@ pub struct Rungs {
     pub into: Vec<u8>,
 }
 
-const BUFFER_BYTES: usize = (8 << 20) + 24;
+/// Bytes of the buffers that messages come from and go to.
+pub const BUFFER_BYTES: usize = (8 << 20) + 24;
 /// Nobody waits longer for the others than this.
 pub const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 
@@ -53,7 +56,8 @@ impl Rungs {
             match self.endpoint.send(to, port, 0, bytes) {
                 Ok(()) => return Ok(()),
                 Err(SendError::Full) => {
-                    self.endpoint.progress(&mut self.inbox, usize::MAX);
+                    self.endpoint
+                        .progress(&mut Side { inbox: &mut self.inbox, tagged: &mut self.tagged }, usize::MAX);
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -62,15 +66,17 @@ impl Rungs {
 
     /// What a peer told us on the side.
     pub fn hear(&mut self, port: Port) -> Result<Vec<u8>> {
-        let inbox = &mut self.inbox;
-        self.endpoint.wait(inbox, PATIENCE, |_, inbox| inbox.letters.iter().any(|(p, _)| *p == port))?;
+        let mut side = Side { inbox: &mut self.inbox, tagged: &mut self.tagged };
+        self.endpoint
+            .wait(&mut side, PATIENCE, |_, side| side.inbox.letters.iter().any(|(p, _)| *p == port))?;
+        let inbox = side.inbox;
         let at =
             inbox.letters.iter().position(|(p, _)| *p == port).expect("the wait ended because there is one");
         Ok(inbox.letters.remove(at).1)
     }
 
     /// Waits until all ranks are here. Rank 0 comes out last: when it begins to send, nobody listens on the side any more.
-    pub fn meet(&mut self) -> Result<()> {
+    pub fn meet_all(&mut self) -> Result<()> {
         const HERE: Port = Port(11);
         const GO: Port = Port(12);
         const READY: Port = Port(13);
@@ -100,21 +106,66 @@ pub struct Inbox {
     letters: Vec<(Port, Vec<u8>)>,
 }
 
-impl Deliver for Inbox {
-    fn deliver(&mut self, _: &mut Endpoint, mut packet: Incoming<'_>) -> Flow {
+impl Inbox {
+    /// Keeps what arrived on the side.
+    #[cold]
+    pub fn keep(&mut self, mut packet: Incoming<'_>) {
         let port = packet.port;
         self.letters.push((port, packet.to_vec()));
+    }
+}
+
+/// What is on the side goes into the inbox; tagged messages and their credit go where they belong.
+pub struct Side<'a> {
+    pub inbox: &'a mut Inbox,
+    pub tagged: &'a mut Tagged,
+}
+
+impl Deliver for Side<'_> {
+    #[inline(always)]
+    fn deliver(&mut self, endpoint: &mut Endpoint, packet: Incoming<'_>) -> Flow {
+        if Tagged::owns(packet.port) {
+            return self.tagged.deliver(endpoint, packet);
+        }
+        self.inbox.keep(packet);
         Flow::Continue
     }
 }
 
+/// A rank that can be measured.
+pub trait Bench {
+    /// Waits until all ranks are here.
+    fn meet(&mut self) -> Result<()>;
+    /// Does what the command says, once.
+    fn once(&mut self, command: &Command) -> Result<f64>;
+}
+
+/// The rank for a layer. Layers that own their endpoint have programs of their own; the others share one.
+pub fn bench(api: &str, endpoint: Endpoint) -> Result<Box<dyn Bench>> {
+    match api {
+        "am" => Ok(Box::new(am::AmBench::new(endpoint))),
+        "fm" => Ok(Box::new(fm::FmBench::new(endpoint)?)),
+        _ => Ok(Box::new(Rungs::new(endpoint)?)),
+    }
+}
+
 /// Carries out a command: a short warm-up, then the measured run. Nanoseconds an operation, as rank 0 saw it.
-pub fn run(rungs: &mut Rungs, command: &Command) -> Result<f64> {
+pub fn run(bench: &mut dyn Bench, command: &Command) -> Result<f64> {
     let warm_up = Command { count: command.count / 10 + 1, ..command.clone() };
-    rungs.meet()?;
-    once(rungs, &warm_up)?;
-    rungs.meet()?;
-    once(rungs, command)
+    bench.meet()?;
+    bench.once(&warm_up)?;
+    bench.meet()?;
+    bench.once(command)
+}
+
+impl Bench for Rungs {
+    fn meet(&mut self) -> Result<()> {
+        self.meet_all()
+    }
+
+    fn once(&mut self, command: &Command) -> Result<f64> {
+        once(self, command)
+    }
 }
 
 fn once(rungs: &mut Rungs, command: &Command) -> Result<f64> {

@@ -1,0 +1,132 @@
+//! Fast messages: a plain handler for short ones, an `async` one that receives long ones in place.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+use barewire::fm::{Flow, Fm, Handler};
+use barewire_core::{Endpoint, Peer};
+
+use super::{BUFFER_BYTES, Bench, PATIENCE, each};
+use crate::perf::worker::Command;
+
+const SHORT: Handler = Handler(1);
+const LONG: Handler = Handler(2);
+const HERE: Handler = Handler(3);
+/// Messages up to this length are taken by the plain handler.
+const SHORT_BYTES_MAX: usize = 4096;
+
+/// A rank that measures fast messages.
+pub struct FmBench {
+    fm: Fm,
+    me: u32,
+    got: Arc<AtomicU64>,
+    here: Arc<AtomicU64>,
+    met: u64,
+    /// Messages of earlier measurements; the first of this one may be here before it begins.
+    seen: u64,
+    out: Vec<u8>,
+}
+
+impl FmBench {
+    pub fn new(endpoint: Endpoint) -> Result<FmBench> {
+        let me = endpoint.me().0;
+        let mut fm = Fm::new(endpoint)?;
+        let (got, here) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let (count, mut into) = (Arc::clone(&got), vec![0; SHORT_BYTES_MAX]);
+        fm.register(SHORT, move |_, message| {
+            message.read(&mut into);
+            count.fetch_add(1, Ordering::Relaxed);
+            Flow::Continue
+        });
+        let (count, buffers) = (Arc::clone(&got), Arc::new(Mutex::new(vec![vec![0u8; BUFFER_BYTES]])));
+        fm.register_stream(LONG, move |mut stream| {
+            let (count, buffers) = (Arc::clone(&count), Arc::clone(&buffers));
+            async move {
+                let spare = buffers.lock().expect("no handler panics").pop();
+                let mut into = spare.unwrap_or_else(|| vec![0; BUFFER_BYTES]);
+                let len = stream.len() as usize;
+                stream.receive(&mut into[..len]).await;
+                buffers.lock().expect("no handler panics").push(into);
+                count.fetch_add(1, Ordering::Relaxed);
+                Flow::Continue
+            }
+        });
+        let count = Arc::clone(&here);
+        fm.register(HERE, move |_, _| {
+            count.fetch_add(1, Ordering::Relaxed);
+            Flow::Continue
+        });
+        Ok(FmBench { fm, me, got, here, met: 0, seen: 0, out: vec![1; BUFFER_BYTES] })
+    }
+
+    fn other(&self) -> Peer {
+        Peer(1 - self.me)
+    }
+
+    fn send(&mut self, bytes: usize) -> Result<()> {
+        let handler = if bytes <= SHORT_BYTES_MAX { SHORT } else { LONG };
+        let other = self.other();
+        Ok(self.fm.send(other, handler, &self.out[..bytes])?)
+    }
+
+    fn until(&mut self, got: u64) {
+        while self.got.load(Ordering::Relaxed) < got {
+            self.fm.extract_all();
+        }
+    }
+
+    fn latency(&mut self, bytes: usize, count: u64) -> Result<f64> {
+        let base = self.seen;
+        let start = Instant::now();
+        for trip in 1..=count {
+            if self.me == 0 {
+                self.send(bytes)?;
+            }
+            self.until(base + trip);
+            if self.me != 0 {
+                self.send(bytes)?;
+            }
+        }
+        self.seen += count;
+        Ok(each(start, count * 2))
+    }
+
+    fn rate(&mut self, bytes: usize, count: u64, window: u64) -> Result<f64> {
+        let base = self.seen;
+        let windows = count.div_ceil(window);
+        let start = Instant::now();
+        for n in 1..=windows {
+            if self.me == 0 {
+                for _ in 0..window {
+                    self.send(bytes)?;
+                }
+                self.until(base + n);
+            } else {
+                self.until(base + n * window);
+                self.send(0)?;
+            }
+        }
+        self.seen += if self.me == 0 { windows } else { windows * window };
+        Ok(each(start, windows * window))
+    }
+}
+
+impl Bench for FmBench {
+    fn meet(&mut self) -> Result<()> {
+        self.met += 1;
+        let (other, met, here) = (self.other(), self.met, Arc::clone(&self.here));
+        self.fm.send(other, HERE, &[])?;
+        self.fm.wait(PATIENCE, || here.load(Ordering::Relaxed) >= met)?;
+        Ok(())
+    }
+
+    fn once(&mut self, command: &Command) -> Result<f64> {
+        match command.what.as_str() {
+            "fm/latency" => self.latency(command.bytes, command.count),
+            "fm/rate" => self.rate(command.bytes, command.count, command.window.max(1)),
+            other => bail!("fast messages have no measurement called {other}"),
+        }
+    }
+}
