@@ -1,4 +1,4 @@
-// docs/mpi-coverage.md, written from the tables and the shims that exist.
+//! docs/mpi-coverage.md, written from the tables and the shims that exist.
 
 use super::table::{Function, HandWritten};
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
-// mpi.h, written from the tables.
-//
-// The tables hold the names, values and prototypes; this file adds what a table cannot say: the types, and the order.
+//! mpi.h, written from the tables.
+//!
+//! The tables hold the names, values and prototypes; this file adds what a table cannot say: the types, and the order.
 
 use super::table::{Constant, Function};
 use std::fmt::Write;

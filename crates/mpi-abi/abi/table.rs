@@ -1,6 +1,6 @@
-// The tables of the ABI, read: which functions and constants there are, and which functions are written by hand.
-//
-// The build script and the tests include this file; it depends on nothing.
+//! The tables of the ABI, read: which functions and constants there are, and which functions are written by hand.
+//!
+//! The build script and the tests include this file; it depends on nothing.
 
 use std::collections::BTreeMap;
 use std::path::Path;
