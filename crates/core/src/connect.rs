@@ -71,6 +71,12 @@ impl Endpoint {
         if self.connect_by_datagrams(to) {
             return;
         }
+        if to == self.me {
+            if let Err(error) = self.connect_to_self() {
+                self.lose(to, error.to_string());
+            }
+            return;
+        }
         let peer = &mut self.peers[to.index()];
         if peer.since.is_none() {
             peer.since = Some(Instant::now());

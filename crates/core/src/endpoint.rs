@@ -103,7 +103,6 @@ impl Endpoint {
         let (size, peers) = (job.size, PeerTable::dense(job.size));
         let identity = Identity::new(job.id, job.key.clone());
         let mut endpoint = Endpoint::assemble(job, config, peers, identity, bell, poller);
-        endpoint.connect_to_self()?;
         if size > 1 {
             endpoint.listen()?;
         }
@@ -178,6 +177,7 @@ impl Endpoint {
         }
     }
 
+    /// The ring to ourselves, on first use: a link that is never used need not be looked at.
     pub(crate) fn connect_to_self(&mut self) -> Result<(), OpenError> {
         let bytes = self.config.ring_bytes;
         let memory = RingMemory::create(bytes)?;

@@ -75,6 +75,8 @@ fn new_victim() -> (Endpoint, Tagged) {
     let memory = Memory::private(256);
     endpoint.export(&memory, Rights::ALL, Who::Anyone).expect("one export");
     let mut tagged = Tagged::new(&endpoint);
+    let me = endpoint.me();
+    endpoint.send(me, crate::Port(0), 0, &[]).expect("the first message to ourselves");
     let want = Want { context: 0, from: None, tag: None };
     let _ = tagged.receive(&mut endpoint, want, Sink::Memory(memory, 0, 256));
     (endpoint, tagged)
