@@ -360,6 +360,18 @@ impl Endpoint {
         all
     }
 
+    /// Asks the launcher to end the whole job with this exit code; the caller should then exit with it. False if nobody
+    /// can be asked, because this process was not started by a launcher.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, job::Job};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// assert!(!endpoint.abort(3, "nothing left to do"));
+    /// ```
+    pub fn abort(&mut self, code: i32, message: &str) -> bool {
+        self.directory.abort(code, message)
+    }
+
     /// The descriptor to wait on with poll, epoll or an async runtime. Call [`Endpoint::doze`] before waiting.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.poller.fd()

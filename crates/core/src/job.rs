@@ -180,6 +180,17 @@ impl Directory {
         }
     }
 
+    /// Asks the launcher to end the whole job; false if there is no launcher to ask.
+    pub(crate) fn abort(&mut self, code: i32, message: &str) -> bool {
+        match self {
+            Directory::Alone | Directory::Memory(_) => false,
+            Directory::Boot(client) => {
+                client.abort(code, message);
+                true
+            }
+        }
+    }
+
     /// Readable when [`Directory::poll`] has something.
     pub(crate) fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         match self {

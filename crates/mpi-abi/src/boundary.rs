@@ -2,12 +2,15 @@
 //!
 //! Every argument type of an entry point is defined here. A pointer that C passes is wrapped in a type that says what the MPI
 //! standard promises about it; its methods check for null and are safe to call because the C caller has made that promise.
-//! Such a value comes into being only as an argument of an entry point.
+//! Such a value comes into being only as an argument of an entry point, or from a [`Scratch`] of ours.
 #![allow(non_camel_case_types, reason = "handles carry the names C programs know")]
 
 use barewire::mpi::datatype::{Sink, Source};
 use barewire::mpi::error::{Class, Error, Result};
+use barewire_sys::userbuf::UserBuf;
+use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A handle as C sees it: a number of pointer size that is never followed.
 macro_rules! handles {
@@ -55,6 +58,17 @@ const _: () = assert!(size_of::<Status>() == 32);
 const _: () = assert!(size_of::<usize>() == 8);
 
 impl Status {
+    /// What an operation without a message says: no source, no tag, no bytes.
+    pub const EMPTY: Status = Status { source: -1, tag: -2, error: 0, private: [0; 5] };
+
+    /// A message of `bytes` bytes from `source` with `tag`.
+    #[inline]
+    pub fn new(source: c_int, tag: c_int, bytes: u64) -> Status {
+        let mut status = Status { source, tag, ..Status::EMPTY };
+        status.set_bytes(bytes as i64);
+        status
+    }
+
     /// Bytes received.
     pub fn bytes(&self) -> i64 {
         i64::from(self.private[0] as u32) | i64::from(self.private[1]) << 32
@@ -112,6 +126,21 @@ impl<T: Copy> Out<T> {
         }
         // SAFETY: it is not null, and C promises an initialised T for arguments that are read and written.
         Ok(unsafe { self.0.read_unaligned() })
+    }
+}
+
+impl Out<Status> {
+    /// Stores what a single operation says about itself, unless the program did not ask; its error field stays as it is.
+    #[inline]
+    pub fn fill(self, status: &Status) {
+        if !self.0.is_null() {
+            // SAFETY: it is not null, and C promises room for one status.
+            unsafe {
+                (&raw mut (*self.0).source).write_unaligned(status.source);
+                (&raw mut (*self.0).tag).write_unaligned(status.tag);
+                (&raw mut (*self.0).private).write_unaligned(status.private);
+            }
+        }
     }
 }
 
@@ -174,6 +203,12 @@ impl<T: Copy> OutList<T> {
         if self.0 as usize == unwanted { Ok(()) } else { self.put(values) }
     }
 
+    /// The place of entry `i`, which the caller has found to be in range; null where there is no array.
+    #[inline]
+    pub fn at(self, i: usize) -> Out<T> {
+        if self.0.is_null() { Out(self.0) } else { Out(self.0.wrapping_add(i)) }
+    }
+
     /// What the first `len` entries hold, for arrays that are read and written.
     pub fn to_vec(self, len: i64) -> Result<Vec<T>> {
         List(self.0).to_vec(len)
@@ -226,10 +261,32 @@ impl OutText {
 #[repr(transparent)]
 pub struct Memory(*mut c_void);
 
+// SAFETY: it is only an address; what C promises about the memory holds for whichever thread completes the operation.
+unsafe impl Send for Memory {}
+// SAFETY: as above; shared, it can only be copied and read.
+unsafe impl Sync for Memory {}
+
 impl Memory {
     /// The address as a number.
     pub fn address(self) -> usize {
         self.0 as usize
+    }
+
+    /// Whether the program passed `MPI_IN_PLACE`.
+    pub fn is_in_place(self) -> bool {
+        self.address() == 1
+    }
+
+    /// The memory `by` bytes further on.
+    pub fn moved(self, by: i64) -> Memory {
+        Memory(self.0.wrapping_byte_offset(by as isize))
+    }
+
+    /// `len` bytes at `offset`, for an operation that copies to or from them.
+    #[inline(always)]
+    pub fn user(self, offset: i64, len: usize) -> UserBuf {
+        // SAFETY: C promises that the memory the call describes is usable until the operation has ended.
+        unsafe { UserBuf::new(self.at(offset as isize), len) }
     }
 
     fn at(self, offset: isize) -> *mut u8 {
@@ -275,6 +332,61 @@ impl Sink for Memory {
         // SAFETY: C promises that the memory described by address, count and datatype is writable; `from` is ours.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.at(offset), from.len()) };
     }
+}
+
+/// Memory of our own, aligned for every basic type, that operations and the program's functions work on.
+#[derive(Debug)]
+pub struct Scratch(Vec<UnsafeCell<u128>>);
+
+impl Scratch {
+    /// `len` zero bytes.
+    pub fn new(len: usize) -> Scratch {
+        Scratch((0..len.div_ceil(16)).map(|_| UnsafeCell::new(0)).collect())
+    }
+
+    /// Its address; to be used only while it lives.
+    pub fn memory(&self) -> Memory {
+        Memory(self.0.as_ptr().cast_mut().cast())
+    }
+}
+
+/// A value that one thread at a time uses, because the program promised to call from one thread at a time.
+///
+/// No lock is taken. A program that breaks its promise is found out as long as its calls overlap for a while.
+#[derive(Debug)]
+pub struct Gate<T> {
+    busy: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the program asked for a level of thread support below MPI_THREAD_MULTIPLE, so its calls come one after the other,
+// ordered by the program; `enter` refuses a call inside another.
+unsafe impl<T: Send> Sync for Gate<T> {}
+
+impl<T> Gate<T> {
+    /// A gate before `value`.
+    pub fn new(value: T) -> Gate<T> {
+        Gate { busy: AtomicBool::new(false), value: UnsafeCell::new(value) }
+    }
+
+    /// Uses the value.
+    #[inline(always)]
+    pub fn enter<R>(&self, body: impl FnOnce(&mut T) -> R) -> Result<R> {
+        // SYNC busy: the program orders its calls; the flag only finds a call inside another.
+        if self.busy.load(Ordering::Relaxed) {
+            return Err(crowded());
+        }
+        self.busy.store(true, Ordering::Relaxed);
+        // SAFETY: nobody else is inside: see above.
+        let result = body(unsafe { &mut *self.value.get() });
+        self.busy.store(false, Ordering::Relaxed);
+        Ok(result)
+    }
+}
+
+#[cold]
+fn crowded() -> Error {
+    Error::new(Class::Other, "two threads call at once; that needs MPI_Init_thread with MPI_THREAD_MULTIPLE")
 }
 
 /// A block of memory for `MPI_Alloc_mem`, with its size in front.

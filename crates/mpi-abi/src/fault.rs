@@ -16,6 +16,8 @@ pub enum Fault {
     Error(Error),
     /// A callback's error code, passed on unchanged.
     Code(c_int),
+    /// An error of an operation on a communicator that the call does not name.
+    Of(MPI_Comm, Error),
 }
 
 impl From<Error> for Fault {
@@ -98,7 +100,9 @@ pub fn raise(world: &World, on: On, name: &'static str, fault: &Fault) -> c_int 
     let code = match fault {
         Fault::Error(error) => error.class() as c_int,
         Fault::Code(code) => *code,
+        Fault::Of(_, error) => error.class() as c_int,
     };
+    let on = if let Fault::Of(comm, _) = fault { On::Comm(*comm) } else { on };
     let (handler, object) = handler_of(world, on);
     match &*handler {
         Errhandler::Return => {}
@@ -137,7 +141,7 @@ fn end(world: &World, name: &'static str, fault: &Fault, code: c_int) -> ! {
     let name = name.strip_prefix('P').unwrap_or(name);
     let rank = world.rank_in_job().map_or(String::new(), |rank| format!("rank {rank}: "));
     match fault {
-        Fault::Error(error) => {
+        Fault::Error(error) | Fault::Of(_, error) => {
             eprintln!(
                 "barewire: {rank}{name}: {error} [{}]; the error handler ends the job",
                 error.class().name()

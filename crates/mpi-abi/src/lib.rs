@@ -8,10 +8,15 @@
 
 #[allow(unsafe_code)]
 pub mod boundary;
+pub mod coll;
 pub mod fault;
+pub mod message;
 pub mod object;
+pub mod p2p;
+pub mod request;
 #[allow(unsafe_code, non_snake_case, reason = "entry points are exported under their C names")]
 pub mod shim;
+pub mod slab;
 pub mod table;
 pub mod transport;
 pub mod world;

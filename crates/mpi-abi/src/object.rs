@@ -2,7 +2,9 @@
 
 use crate::boundary::{Callback, MPI_Comm};
 use crate::fault::Errhandler;
+use crate::transport::Net;
 use crate::world::lock;
+use barewire::core::Peer;
 use barewire::mpi::attr::{Attributes, Callbacks};
 use barewire::mpi::datatype::Datatype;
 use barewire::mpi::group::Group;
@@ -11,7 +13,7 @@ use barewire::mpi::topology::Topology;
 use std::cell::RefCell;
 use std::ops::Deref;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// A communicator.
@@ -30,6 +32,9 @@ pub struct Comm {
     pub attributes: Attributes<AttributeCallbacks>,
     /// Hints.
     pub info: Mutex<Info>,
+    /// The way to its processes.
+    pub net: Arc<Net>,
+    tags: AtomicU32,
     name: Mutex<Vec<u8>>,
     errhandler: Mutex<Arc<Errhandler>>,
 }
@@ -96,8 +101,10 @@ impl Callbacks for AttributeCallbacks {
 
 impl Comm {
     /// An intracommunicator with the default error handler.
-    pub fn new(context: u32, group: Group, rank: usize) -> Comm {
+    pub fn new(net: &Arc<Net>, context: u32, group: Group, rank: usize) -> Comm {
         Comm {
+            net: net.clone(),
+            tags: AtomicU32::new(0),
             context,
             group,
             remote: None,
@@ -108,6 +115,36 @@ impl Comm {
             name: Mutex::new(Vec::new()),
             errhandler: Mutex::new(Arc::new(Errhandler::Fatal)),
         }
+    }
+
+    /// The context of the program's messages.
+    #[inline]
+    pub fn message_context(&self) -> u32 {
+        self.context << 1
+    }
+
+    /// The context of what collective calls send.
+    #[inline]
+    pub fn collective_context(&self) -> u32 {
+        self.context << 1 | 1
+    }
+
+    /// The tag of the next collective call: calls are in the same order everywhere, so everybody counts alike.
+    #[inline]
+    pub fn next_tag(&self) -> i32 {
+        // SYNC tags: only this number; the program orders collective calls on a communicator.
+        (self.tags.fetch_add(1, Ordering::Relaxed) & 0x3fff_ffff) as i32
+    }
+
+    /// The processes messages go to and come from.
+    #[inline]
+    pub fn partners(&self) -> &Group {
+        self.remote.as_ref().unwrap_or(&self.group)
+    }
+
+    /// The process at a rank of the own group that is known to exist.
+    pub fn peer(&self, rank: usize) -> Peer {
+        Peer(self.group.members()[rank].0)
     }
 
     /// A copy of its hints.

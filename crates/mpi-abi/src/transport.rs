@@ -1,51 +1,275 @@
-//! The way to the other processes, as the MPI objects need it.
+//! The way to the other processes: an endpoint with its tagged messages, and a door before them.
 //!
-//! Making a communicator needs one thing from a transport: everybody learns what everybody says. [`Alone`] is the job of one process,
-//! in which that is no work at all.
+//! Below `MPI_THREAD_MULTIPLE` the program promises to call from one thread at a time, and the door is no more than a flag.
+//! With it, the door is a lock that a waiting thread holds only while it looks.
+//!
+//! Each communicator has two contexts: an even one for the program's messages, an odd one for what collective calls send.
 
+use crate::boundary::Gate;
+use crate::message::kept;
 use crate::object::Comm;
-use barewire::mpi::error::Result;
+use crate::request::Requests;
+use barewire::core::boot;
+use barewire::core::region::Memory;
+use barewire::core::shared::Shared;
+use barewire::core::tagged::{
+    Envelope, Failure, Mode, Received, Request, Sent, Sink, Source, Status, Tagged, Want,
+};
+use barewire::core::wait::Waiting;
+use barewire::core::{Config, Deliver, Endpoint, Flow, Incoming, Peer, SendError, WaitError};
+use barewire::mpi::error::{Class, Error, Result};
+use std::sync::{PoisonError, RwLock};
 
-/// How this process reaches the others of its job.
-pub trait Transport: Send + Sync {
+/// A process's connection with its job.
+#[derive(Debug)]
+pub struct Net {
     /// This process's number in the job.
-    fn rank(&self) -> u32;
-
+    pub rank: u32,
     /// Processes in the job.
-    fn size(&self) -> u32;
-
-    /// Gives `mine` to every process of `comm`, and returns what each of them gave, in the order of their ranks.
-    fn all_gather(&self, comm: &Comm, mine: &[u8]) -> Result<Vec<Vec<u8>>>;
-
-    /// Ends the whole job with this exit code.
-    fn abort(&self, code: i32) -> !;
-
-    /// Says goodbye to the others; nothing is sent after this.
-    fn finalize(&self) -> Result<()>;
+    pub size: u32,
+    line: Line,
 }
 
-/// A job of one process.
-#[derive(Debug, Clone, Copy)]
-pub struct Alone;
+#[derive(Debug)]
+enum Line {
+    One(Gate<Option<Box<(Endpoint, Layer)>>>),
+    Many(RwLock<Option<Shared<Layer>>>),
+}
 
-impl Transport for Alone {
-    fn rank(&self) -> u32 {
-        0
+/// What takes an endpoint's packets: tagged messages, and the program's handles of those under way.
+#[derive(Debug)]
+pub struct Layer {
+    /// The messages.
+    pub tagged: Tagged,
+    /// Requests and matched messages the program has handles of.
+    pub requests: Requests,
+}
+
+impl Deliver for Layer {
+    #[inline(always)]
+    fn deliver(&mut self, endpoint: &mut Endpoint, packet: Incoming<'_>) -> Flow {
+        self.tagged.deliver(endpoint, packet)
     }
 
-    fn size(&self) -> u32 {
-        1
+    fn peer_lost(&mut self, endpoint: &mut Endpoint, peer: Peer) {
+        self.tagged.peer_lost(endpoint, peer);
+    }
+}
+
+impl Net {
+    /// Joins the job this process was started in; `threads` if several threads may call at once.
+    pub fn open(threads: bool) -> Result<Net> {
+        let other = |error: &dyn std::fmt::Display| Error::new(Class::Other, error.to_string());
+        let job = boot::from_environment().map_err(|error| other(&error))?;
+        let endpoint = Endpoint::open(job, Config::default()).map_err(|error| other(&error))?;
+        let (rank, size) = (endpoint.me().0, endpoint.size());
+        let layer = Layer { tagged: Tagged::new(&endpoint), requests: Requests::default() };
+        let line = if threads {
+            Line::Many(RwLock::new(Some(Shared::new(endpoint, layer).map_err(|error| other(&error))?)))
+        } else {
+            Line::One(Gate::new(Some(Box::new((endpoint, layer)))))
+        };
+        Ok(Net { rank, size, line })
     }
 
-    fn all_gather(&self, _: &Comm, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
-        Ok(vec![mine.to_vec()])
+    /// Uses the endpoint and what is under way.
+    #[inline(always)]
+    pub fn with<R>(&self, body: impl FnOnce(&mut Endpoint, &mut Layer) -> R) -> Result<R> {
+        match &self.line {
+            Line::One(gate) => {
+                let result = gate.enter(|pair| pair.as_mut().map(|pair| body(&mut pair.0, &mut pair.1)))?;
+                result.ok_or_else(ended)
+            }
+            Line::Many(line) => {
+                let shared = line.read().unwrap_or_else(PoisonError::into_inner);
+                Ok(shared.as_ref().ok_or_else(ended)?.with(body))
+            }
+        }
     }
 
-    fn abort(&self, code: i32) -> ! {
+    /// Makes progress until `done` says so.
+    #[inline]
+    pub fn wait(&self, what: &'static str, mut done: impl FnMut(&mut Layer) -> bool) -> Result<()> {
+        let mut done =
+            |endpoint: &mut Endpoint, layer: &mut Layer| layer.tagged.advance(endpoint) && done(layer);
+        let waited = match &self.line {
+            Line::One(gate) => {
+                let waiting = Waiting { what, on: None };
+                let wait = |pair: &mut Option<Box<(Endpoint, Layer)>>| {
+                    let pair = pair.as_mut()?;
+                    Some(pair.0.wait_for(waiting, &mut pair.1, None, done))
+                };
+                gate.enter(wait)?.ok_or_else(ended)?
+            }
+            Line::Many(line) => {
+                let shared = line.read().unwrap_or_else(PoisonError::into_inner);
+                shared.as_ref().ok_or_else(ended)?.wait(None, &mut done)
+            }
+        };
+        waited.map_err(wait_error)
+    }
+
+    /// Takes what has arrived and pushes on what had found no room, without waiting.
+    pub fn poll(&self) -> Result<()> {
+        self.with(|endpoint, layer| {
+            endpoint.progress(layer, usize::MAX);
+            layer.tagged.advance(endpoint);
+        })
+    }
+
+    /// Starts a send.
+    #[inline(always)]
+    pub fn start_send(
+        &self,
+        to: Peer,
+        envelope: Envelope,
+        mode: Mode,
+        (len, source): (u64, Source),
+    ) -> Result<Sent> {
+        self.with(|endpoint, layer| layer.tagged.send(endpoint, to, envelope, mode, len, source))?
+            .map_err(send_error)
+    }
+
+    /// Starts a receive.
+    #[inline(always)]
+    pub fn start_receive(&self, want: Want, sink: Sink) -> Result<Received> {
+        self.with(|endpoint, layer| layer.tagged.receive(endpoint, want, sink))
+    }
+
+    /// Waits for the end of a send.
+    #[inline(always)]
+    pub fn finish_send(&self, sent: Sent) -> Result<()> {
+        match sent {
+            Sent::Done => Ok(()),
+            Sent::Pending(request) => self.finish(request).map(|_| ()),
+        }
+    }
+
+    /// Waits for the end of a receive.
+    #[inline(always)]
+    pub fn finish_receive(&self, received: Received) -> Result<Status> {
+        match received {
+            Received::Done(status) => Ok(status),
+            Received::Pending(request) => self.finish(request),
+        }
+    }
+
+    /// Waits until a request has ended; a truncated message is told by its status.
+    #[inline]
+    fn finish(&self, request: Request) -> Result<Status> {
+        self.wait("a message", |layer| layer.tagged.is_done(request))?;
+        let status = self.with(|_, layer| layer.tagged.take(request))?;
+        let status = status.ok_or_else(|| Error::new(Class::Intern, "a request ended twice"))?;
+        match status.failure {
+            Some(Failure::Lost(peer)) => Err(send_error(SendError::Lost(peer))),
+            _ => Ok(status),
+        }
+    }
+
+    /// Sends bytes to a rank of `comm`, in its collective context.
+    fn tell(&self, comm: &Comm, to: usize, tag: i32, bytes: &[u8]) -> Result<Sent> {
+        let envelope = Envelope { context: comm.collective_context(), tag };
+        self.start_send(comm.peer(to), envelope, Mode::Standard, (bytes.len() as u64, kept(bytes)))
+    }
+
+    /// Receives bytes, however many, from a rank of `comm` in its collective context.
+    fn hear(&self, comm: &Comm, from: usize, tag: i32) -> Result<Vec<u8>> {
+        let want = Want { context: comm.collective_context(), from: Some(comm.peer(from)), tag: Some(tag) };
+        let mut found = None;
+        self.wait("another process to make a communicator", |layer| {
+            found = layer.tagged.claim(&want);
+            found.is_some()
+        })?;
+        let Some(matched) = found else { return Err(Error::new(Class::Intern, "a message got lost")) };
+        let len = matched.status().len as usize;
+        let memory = Memory::private(len);
+        let sink = Sink::Memory(memory.clone(), 0, len);
+        let received = self.with(|endpoint, layer| layer.tagged.receive_matched(endpoint, matched, sink))?;
+        self.finish_receive(received)?;
+        let mut bytes = vec![0; len];
+        assert!(memory.read(0, &mut bytes), "it has as many bytes");
+        Ok(bytes)
+    }
+
+    /// Gives `mine` to every process of `comm`, and returns what each of them gave, in the order of their ranks.
+    ///
+    /// In each round everybody passes on all it has heard, twice as far as in the round before.
+    pub fn all_gather(&self, comm: &Comm, tag: i32, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let size = comm.group.size();
+        let mut heard: Vec<Option<Vec<u8>>> = vec![None; size];
+        heard[comm.rank] = Some(mine.to_vec());
+        let mut step = 1;
+        while step < size {
+            let mut bytes = Vec::new();
+            for (rank, said) in heard.iter().enumerate() {
+                if let Some(said) = said {
+                    bytes.extend((rank as u32).to_le_bytes());
+                    bytes.extend((said.len() as u32).to_le_bytes());
+                    bytes.extend(said);
+                }
+            }
+            let sent = self.tell(comm, (comm.rank + step) % size, tag, &bytes)?;
+            let told = self.hear(comm, (comm.rank + size - step) % size, tag)?;
+            self.finish_send(sent)?;
+            note(&told, &mut heard);
+            step *= 2;
+        }
+        let missing = || Error::new(Class::Intern, "a process sent nonsense while making a communicator");
+        heard.into_iter().map(|said| said.ok_or_else(missing)).collect()
+    }
+
+    /// Ends the whole job with this exit code.
+    pub fn abort(&self, code: i32, message: &str) -> ! {
+        // Where another call is under way in this thread, exiting with an error is what tells the launcher.
+        let _ = self.with(|endpoint, _| endpoint.abort(code, message));
         std::process::exit(code)
     }
 
-    fn finalize(&self) -> Result<()> {
+    /// Waits for all processes and for what this one still sends; nothing is sent after this.
+    pub fn finalize(&self, world: &Comm) -> Result<()> {
+        self.wait("sends the program left behind", |layer| {
+            layer.requests.none_left_behind(&mut layer.tagged)
+        })?;
+        self.all_gather(world, world.next_tag(), &[])?;
+        match &self.line {
+            Line::One(gate) => drop(gate.enter(Option::take)?),
+            Line::Many(line) => drop(line.write().unwrap_or_else(PoisonError::into_inner).take()),
+        }
         Ok(())
     }
+}
+
+/// Reads what somebody passed on; what makes no sense is left out.
+fn note(mut told: &[u8], heard: &mut [Option<Vec<u8>>]) {
+    let word = |bytes: &[u8]| Some(u32::from_le_bytes(bytes.try_into().ok()?) as usize);
+    while let Some((head, rest)) = told.split_at_checked(8) {
+        let (Some(rank), Some(len)) = (word(&head[..4]), word(&head[4..])) else { return };
+        let (Some(place), Some((said, rest))) = (heard.get_mut(rank), rest.split_at_checked(len)) else {
+            return;
+        };
+        *place = Some(said.to_vec());
+        told = rest;
+    }
+}
+
+#[cold]
+fn ended() -> Error {
+    Error::new(Class::Other, "MPI_Finalize has been called")
+}
+
+/// What the program is told when a message cannot be sent.
+#[cold]
+pub fn send_error(error: SendError) -> Error {
+    let class = match error {
+        SendError::Lost(_) => Class::ProcAborted,
+        SendError::NoSuchPeer(_) => Class::Rank,
+        _ => Class::Other,
+    };
+    Error::new(class, error.to_string())
+}
+
+#[cold]
+fn wait_error(error: WaitError) -> Error {
+    let class = if matches!(error, WaitError::Lost(_)) { Class::ProcAborted } else { Class::Other };
+    Error::new(class, error.to_string())
 }

@@ -1,13 +1,13 @@
 //! The world: everything a process knows about MPI between loading the library and its end.
 //!
 //! Objects live in handle tables. What exists before `MPI_Init` (datatypes, infos, errors, keys) is made when first asked for; the
-//! communicators appear when a [`Job`] starts and go when it ends. A transport is plugged in by starting a job with it.
+//! communicators appear when a [`Job`] starts and go when it ends.
 
 use crate::boundary::{MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Op};
 use crate::fault::Errhandler;
 use crate::object::{AttributeCallbacks, Comm, CommRef, F90Key, Session, TypeObject, TypeRef, UserOp};
 use crate::table::{DYNAMIC, Table};
-use crate::transport::Transport;
+use crate::transport::Net;
 use barewire::mpi::attr::Keyvals;
 use barewire::mpi::datatype::Basic;
 use barewire::mpi::error::{Class, Codes, Error, Result};
@@ -69,7 +69,7 @@ enum Phase {
 /// A running job.
 pub struct Job {
     /// The way to the other processes.
-    pub transport: Box<dyn Transport>,
+    pub net: Arc<Net>,
     /// The level of thread support the program was given.
     pub thread_level: i32,
     /// The thread that started it.
@@ -98,7 +98,7 @@ pub struct Predefined {
 /// The first number of the program's own attribute keys; predefined ones are below.
 const FIRST_KEYVAL: i32 = 1 << 16;
 /// The largest tag the library takes.
-const TAG_UB: i32 = (1 << 30) - 1;
+pub const TAG_UB: i32 = (1 << 30) - 1;
 
 impl World {
     fn new() -> World {
@@ -130,21 +130,21 @@ impl World {
     }
 
     /// Starts the job: the communicators appear.
-    pub fn begin(&self, transport: Box<dyn Transport>, thread_level: i32) -> Result<()> {
+    pub fn begin(&self, thread_level: i32) -> Result<()> {
         let mut phase = self.job.write().unwrap_or_else(PoisonError::into_inner);
         match *phase {
             Phase::Before => {}
             Phase::Running(_) => return Err(Error::new(Class::Other, "MPI_Init was called twice")),
             Phase::After => return Err(Error::new(Class::Other, "MPI_Init was called after MPI_Finalize")),
         }
-        let rank = transport.rank() as usize;
-        self.predefined.universe_size.store(transport.size() as i32, Ordering::Relaxed);
-        let all = Comm::new(0, Group::first(transport.size()), rank);
+        let net = Arc::new(Net::open(thread_level == THREAD_MULTIPLE)?);
+        self.predefined.universe_size.store(net.size as i32, Ordering::Relaxed);
+        let all = Comm::new(&net, 0, Group::first(net.size), net.rank as usize);
         all.set_name(b"MPI_COMM_WORLD");
-        let own = Comm::new(1, Group::new([Process(transport.rank())])?, 0);
+        let own = Comm::new(&net, 1, Group::new([Process(net.rank)])?, 0);
         own.set_name(b"MPI_COMM_SELF");
         let main = std::thread::current().id();
-        let job = Job { transport, thread_level, main, world: Arc::new(all), own: Arc::new(own) };
+        let job = Job { net, thread_level, main, world: Arc::new(all), own: Arc::new(own) };
         *phase = Phase::Running(Arc::new(job));
         Ok(())
     }
@@ -176,13 +176,13 @@ impl World {
 
     /// This process's number in the job, while there is one.
     pub fn rank_in_job(&self) -> Option<u32> {
-        self.job().ok().map(|job| job.transport.rank())
+        self.job().ok().map(|job| job.net.rank)
     }
 
     /// Ends every process of the job.
     pub fn abort(&self, code: i32) -> ! {
         match self.job() {
-            Ok(job) => job.transport.abort(code),
+            Ok(job) => job.net.abort(code, "MPI_Abort"),
             Err(_) => std::process::exit(code),
         }
     }
@@ -309,6 +309,10 @@ pub fn bad(class: Class, null_name: &'static str, handle: usize, null: usize) ->
     }
 }
 
+/// The standard's `MPI_THREAD_MULTIPLE`.
+pub const THREAD_MULTIPLE: i32 = 4096;
+/// The standard's `MPI_ANY_TAG`.
+pub const ANY_TAG: i32 = -2;
 /// The standard's `MPI_ANY_SOURCE`.
 pub const ANY_SOURCE: i32 = -1;
 /// The standard's `MPI_PROC_NULL`.

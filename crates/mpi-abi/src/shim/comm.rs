@@ -97,7 +97,7 @@ shims! {
         if tag < 0 {
             return Err(Error::new(Class::Tag, format!("tag is {tag}")).into());
         }
-        newcomm.put(give(from_group(&parent, group)?))?
+        newcomm.put(give(from_group(&parent, group, tag)?))?
     }
 
     fn PMPI_Comm_create_from_group(
@@ -107,10 +107,10 @@ shims! {
         errhandler: MPI_Errhandler,
         newcomm: Out<MPI_Comm>,
     ) {
-        stringtag.to_vec()?;
+        let tag = tag_of(&stringtag.to_vec()?);
         let (group, hints) = (world().group(group)?, world().hints(info)?);
         let errhandler = world().errhandler(errhandler)?;
-        let made = from_group(&*world().comm(MPI_Comm(0x101))?, group)?;
+        let made = from_group(&*world().comm(MPI_Comm(0x101))?, group, tag)?;
         if let Some(comm) = &made {
             comm.set_errhandler(errhandler);
             *lock(&comm.info) = hints;
@@ -179,7 +179,7 @@ fn dup(comm: MPI_Comm, hints: Info, newcomm: Out<MPI_Comm>) -> Result<(), Fault>
     let parent = world().comm(comm)?;
     let attributes = parent.attributes.copy(comm.0)?;
     let context = agree(&parent)?;
-    let mut copy = Comm::new(context, parent.group.clone(), parent.rank);
+    let mut copy = Comm::new(&parent.net, context, parent.group.clone(), parent.rank);
     copy.attributes = attributes;
     copy.remote = parent.remote.clone();
     copy.topology = parent.topology.clone();
@@ -190,7 +190,7 @@ fn dup(comm: MPI_Comm, hints: Info, newcomm: Out<MPI_Comm>) -> Result<(), Fault>
 
 /// A context number that is new to every process of `comm`.
 fn agree(comm: &Comm) -> Result<u32> {
-    let said = gather(comm, [0; 2])?;
+    let said = gather(comm, comm.next_tag(), [0; 2])?;
     Ok(said.context)
 }
 
@@ -201,12 +201,12 @@ struct Said {
 }
 
 /// Tells everybody two numbers, and agrees on a context number on the way.
-fn gather(comm: &Comm, words: [c_int; 2]) -> Result<Said> {
+fn gather(comm: &Comm, tag: i32, words: [c_int; 2]) -> Result<Said> {
     // SYNC context: only this number is shared; what communicators exist is ordered by the calls that made them.
     let next = NEXT_CONTEXT.load(Ordering::Relaxed);
     let mine = [next.to_le_bytes(), words[0].to_le_bytes(), words[1].to_le_bytes()].concat();
     let mut said = Said { context: next, words: Vec::new() };
-    for reply in world().job()?.transport.all_gather(comm, &mine)? {
+    for reply in comm.net.all_gather(comm, tag, &mine)? {
         let word = |i: usize| reply.get(4 * i..4 * i + 4).and_then(|bytes| bytes.try_into().ok());
         let (Some(next), Some(a), Some(b)) = (word(0), word(1), word(2)) else {
             return Err(Error::new(Class::Intern, "a process sent too short a proposal for a communicator"));
@@ -220,7 +220,7 @@ fn gather(comm: &Comm, words: [c_int; 2]) -> Result<Said> {
 
 /// The communicator of those who say the same color, ordered by key; none for an undefined color.
 pub fn split(parent: &Comm, color: c_int, key: c_int) -> Result<Option<Comm>> {
-    let said = gather(parent, [color, key])?;
+    let said = gather(parent, parent.next_tag(), [color, key])?;
     let mut mine: Vec<(c_int, usize)> = said
         .words
         .iter()
@@ -236,7 +236,7 @@ pub fn split(parent: &Comm, color: c_int, key: c_int) -> Result<Option<Comm>> {
 /// A color that processes on the same host share: the rank of the first of them.
 fn host_color(parent: &Comm) -> Result<c_int> {
     let host = rustix::system::uname().nodename().to_bytes().to_vec();
-    let hosts = world().job()?.transport.all_gather(parent, &host)?;
+    let hosts = parent.net.all_gather(parent, parent.next_tag(), &host)?;
     Ok(hosts.iter().position(|other| *other == host).map_or(UNDEFINED, |rank| rank as c_int))
 }
 
@@ -249,19 +249,27 @@ fn subset(group: &Group, parent: &Comm) -> Result<()> {
     }
 }
 
+/// A tag for a string: those who say the same string find each other.
+fn tag_of(text: &[u8]) -> c_int {
+    let hash =
+        text.iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+    (hash & 0x3fff_ffff | 0x4000_0000) as c_int
+}
+
 /// Makes a communicator by the processes of a group alone.
-fn from_group(parent: &Comm, group: Group) -> Result<Option<Comm>> {
-    let own = Process(world().job()?.transport.rank());
+fn from_group(parent: &Comm, group: Group, tag: i32) -> Result<Option<Comm>> {
+    let own = Process(parent.net.rank);
     let Some(rank) = group.rank_of(own) else { return Ok(None) };
-    let context = agree(&Comm::new(parent.context, group.clone(), rank))?;
+    let context =
+        gather(&Comm::new(&parent.net, parent.context, group.clone(), rank), -1 - tag, [0; 2])?.context;
     derive(parent, context, group)
 }
 
 /// A new communicator that takes its error handler from its parent; none for a process outside the group.
 fn derive(parent: &Comm, context: u32, group: Group) -> Result<Option<Comm>> {
-    let own = Process(world().job()?.transport.rank());
+    let own = Process(parent.net.rank);
     let Some(rank) = group.rank_of(own) else { return Ok(None) };
-    let comm = Comm::new(context, group, rank);
+    let comm = Comm::new(&parent.net, context, group, rank);
     comm.set_errhandler(parent.errhandler());
     Ok(Some(comm))
 }

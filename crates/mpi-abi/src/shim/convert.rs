@@ -4,6 +4,7 @@ use crate::boundary::{
     MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_File, MPI_Group, MPI_Info, MPI_Message, MPI_Op, MPI_Request,
     MPI_Session, MPI_Win,
 };
+use crate::message::anyone;
 use crate::table::{DYNAMIC, Table};
 use crate::world::world;
 use std::ffi::c_int;
@@ -15,9 +16,13 @@ fn to_int(handle: usize) -> c_int {
 
 /// The handle an integer came from; null if its object is gone.
 fn from_int<T>(integer: c_int, table: Option<&Table<T>>, null: usize) -> usize {
+    widened(integer, null, |low| table?.widen(low))
+}
+
+fn widened(integer: c_int, null: usize, find: impl FnOnce(usize) -> Option<usize>) -> usize {
     match usize::try_from(integer) {
         Ok(predefined) if predefined < DYNAMIC => predefined,
-        Ok(low) => table.and_then(|table| table.widen(low)).unwrap_or(null),
+        Ok(low) => find(low).unwrap_or(null),
         Err(_) => null,
     }
 }
@@ -139,7 +144,8 @@ pub extern "C" fn PMPI_Request_toint(request: MPI_Request) -> c_int {
 /// A request from an integer.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMPI_Request_fromint(request: c_int) -> MPI_Request {
-    MPI_Request(from_int(request, None::<&Table<()>>, MPI_Request::NULL.0))
+    let find = |low| anyone().ok()?.net.with(|_, layer| layer.requests.widen(low)).ok()?;
+    MPI_Request(widened(request, MPI_Request::NULL.0, find))
 }
 
 /// A message as an integer.
@@ -151,5 +157,6 @@ pub extern "C" fn PMPI_Message_toint(message: MPI_Message) -> c_int {
 /// A message from an integer.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMPI_Message_fromint(message: c_int) -> MPI_Message {
-    MPI_Message(from_int(message, None::<&Table<()>>, MPI_Message::NULL.0))
+    let find = |low| anyone().ok()?.net.with(|_, layer| layer.requests.messages.widen(low)).ok()?;
+    MPI_Message(widened(message, MPI_Message::NULL.0, find))
 }

@@ -2,7 +2,6 @@
 
 use super::shims;
 use crate::boundary::{self, MPI_Comm, MPI_Info, Memory, Out, OutText, OutWord};
-use crate::transport::Alone;
 use crate::world::world;
 use barewire::mpi::error::{Class, Error};
 use barewire::mpi::info::Info;
@@ -22,13 +21,13 @@ const LIBRARY_VERSION_MAX: usize = 8192;
 shims! {
     fn PMPI_Init(argc: Out<c_int>, argv: Out<*mut c_void>) {
         let _ = (argc, argv);
-        world().begin(Box::new(Alone), 0)?
+        world().begin(0)?
     }
 
     fn PMPI_Init_thread(argc: Out<c_int>, argv: Out<*mut c_void>, required: c_int, provided: Out<c_int>) {
         let _ = (argc, argv);
         let level = THREAD_LEVELS.iter().find(|(level, _)| *level >= required).map_or(4096, |(level, _)| *level);
-        world().begin(Box::new(Alone), level)?;
+        world().begin(level)?;
         provided.put(level)?
     }
 
@@ -40,7 +39,7 @@ shims! {
         let job = world().job()?;
         let own = MPI_Comm(0x102);
         world().comm(own)?.attributes.clear(own.0)?;
-        job.transport.finalize()?;
+        job.net.finalize(&*world().comm(MPI_Comm(0x101))?)?;
         world().end()
     }
 

@@ -1,6 +1,7 @@
 //! The entry points written by hand, one file a topic.
 
 pub mod attr;
+pub mod collective;
 pub mod comm;
 pub mod convert;
 pub mod datatype;
@@ -10,7 +11,9 @@ pub mod errors;
 pub mod group;
 pub mod info;
 pub mod op;
+pub mod p2p;
 pub mod pack;
+pub mod request;
 pub mod session;
 pub mod status;
 pub mod tool;

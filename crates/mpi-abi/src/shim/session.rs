@@ -75,7 +75,7 @@ fn find(session: MPI_Session) -> Result<Arc<Session>> {
 
 /// The processes of a set; before `MPI_Init` this process is all there is.
 fn members(name: &[u8]) -> Result<Group> {
-    let (rank, size) = world().job().map_or((0, 1), |job| (job.transport.rank(), job.transport.size()));
+    let (rank, size) = world().job().map_or((0, 1), |job| (job.net.rank, job.net.size));
     match SETS.iter().position(|set| set.as_bytes() == name) {
         Some(0) => Ok(Group::first(size)),
         Some(_) => Group::new([Process(rank)]),

@@ -291,7 +291,7 @@ fn exchange(parent: &Comm, from: &[c_int], to: &[c_int], weights: Option<&[c_int
     let own = parent.rank as c_int;
     let mut graph = DistGraph::default();
     let (mut in_weights, mut out_weights) = (Vec::new(), Vec::new());
-    for said in world().job()?.transport.all_gather(parent, &mine)? {
+    for said in parent.net.all_gather(parent, parent.next_tag(), &mine)? {
         for edge in said.get(1..).unwrap_or_default().chunks_exact(12) {
             let word = |i: usize| {
                 c_int::from_le_bytes(edge[4 * i..4 * i + 4].try_into().expect("four of twelve bytes"))

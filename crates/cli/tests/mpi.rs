@@ -1,0 +1,97 @@
+//! MPI programs in C on several ranks: built against our `mpi.h`, started by `barewire run`, on our library.
+//!
+//! With `BAREWIRE_MPICH` naming the prefix of an MPICH 5, the same binary runs on that too, and has to print the same.
+
+mod common;
+
+use common::{MPICH, Ran, run};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+#[test]
+fn every_way_to_send_meets_every_way_to_receive() {
+    same_output("p2p", &[2, 3, 4]);
+}
+
+#[test]
+fn collectives_move_and_combine_the_right_elements() {
+    same_output("collectives", &[1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn abort_ends_all_ranks_with_its_code() {
+    let libraries = libraries("abort");
+    let ran = on_ours(&compile("abort", &libraries), &libraries, 3);
+    ran.expect(7, "MPI_Abort was called with error code 7");
+}
+
+#[test]
+fn threads_may_all_call_at_once() {
+    same_output("threads", &[2, 3]);
+}
+
+/// Runs a program on several numbers of ranks: nobody finds a failure, and what is printed is what MPICH prints.
+fn same_output(name: &str, sizes: &[u32]) {
+    let libraries = libraries(name);
+    let program = compile(name, &libraries);
+    for &size in sizes {
+        let ours = on_ours(&program, &libraries, size);
+        assert_eq!(ours.code, Some(0), "{size} ranks: {ours:#?}");
+        let all_well =
+            ours.lines().iter().filter(|line| line.ends_with(": 0 failures")).count() == size as usize;
+        assert!(all_well, "{size} ranks: {ours:#?}");
+        // With more ranks than processors MPICH spins for minutes.
+        if let Some(prefix) = std::env::var_os(MPICH).filter(|_| size <= 3) {
+            let theirs = on_mpich(&program, Path::new(&prefix), size);
+            assert_eq!(ours.lines(), theirs.lines(), "{size} ranks: {theirs:#?}");
+        }
+    }
+}
+
+fn on_ours(program: &Path, libraries: &Path, size: u32) -> Ran {
+    let path = format!("LD_LIBRARY_PATH={}", libraries.display());
+    let program = program.to_str().expect("a path of ours is text");
+    run(&["-n", &size.to_string(), "env", &path, program])
+}
+
+fn on_mpich(program: &Path, prefix: &Path, size: u32) -> Ran {
+    let mut command = Command::new("timeout");
+    command.args(["-k", "5", "60"]).arg(prefix.join("bin/mpiexec"));
+    command.args(["-n", &size.to_string()]).arg(program).env("LD_LIBRARY_PATH", prefix.join("lib"));
+    command.output().expect("timeout and mpiexec start").into()
+}
+
+fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../mpi-abi")
+}
+
+/// A directory of our library under the names the linker and the loader look for. Cargo has built it beside this test,
+/// because this package's tests depend on it.
+fn libraries(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a test knows its own path");
+    let library = test.with_file_name("libmpi_abi.so");
+    assert!(library.exists(), "{library:?} is there");
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("mpi-{name}"));
+    std::fs::create_dir_all(&directory).expect("a folder can be made");
+    for alias in ["libmpi_abi.so", "libmpi_abi.so.1"] {
+        let link = directory.join(alias);
+        // It is not there the first time.
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(&library, link).expect("a link can be made");
+    }
+    directory
+}
+
+fn compile(name: &str, libraries: &Path) -> PathBuf {
+    let program = libraries.join(name);
+    let mut compiler = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
+    compiler.args(["-std=c11", "-Wall", "-Wextra", "-Werror"]);
+    // gcc takes addresses that are only marks, such as MPI_IN_PLACE, for arrays that are too short.
+    compiler.args(["-Wno-stringop-overflow", "-Wno-stringop-overread"]);
+    compiler.arg("-I").arg(sources().join("include"));
+    compiler.arg(sources().join("tests/c").join(name).with_extension("c"));
+    compiler.arg("-o").arg(&program).arg("-L").arg(libraries).arg("-lmpi_abi").arg("-pthread");
+    let output = compiler.output().expect("a C compiler is installed");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    program
+}

@@ -1,0 +1,257 @@
+//! Messages: what the program's arguments say about one, checked and turned into what the transport takes.
+//!
+//! Data that lies in one piece is sent from and received into the program's memory as it is. Data with holes is gathered and
+//! scattered by its layout program, straight to and from the wire.
+
+use crate::boundary::{MPI_Comm, MPI_Datatype, Memory, Status};
+use crate::object::{Comm, CommRef, TypeRef};
+use crate::shim::pack::usable;
+use crate::world::{ANY_SOURCE, ANY_TAG, PROC_NULL, TAG_UB, world};
+use barewire::core::region::Memory as Kept;
+use barewire::core::tagged::{self, Envelope, Failure, Gather, Scatter, Sink, Source, Want};
+use barewire::core::{Incoming, Peer};
+use barewire::mpi::datatype::Datatype;
+use barewire::mpi::error::{Class, Error, Result};
+use barewire::mpi::group::Process;
+use barewire_sys::wirebuf::WireMut;
+use std::sync::Arc;
+
+/// `count` elements of a datatype at an address.
+pub struct Buffer {
+    /// The address.
+    pub memory: Memory,
+    /// How many elements.
+    pub count: i64,
+    /// Of what.
+    pub object: TypeRef,
+}
+
+impl Buffer {
+    /// What the program's arguments describe.
+    #[inline]
+    pub fn new(memory: Memory, count: i64, datatype: MPI_Datatype) -> Result<Buffer> {
+        Ok(Buffer { memory, count, object: usable(datatype, memory, count)? })
+    }
+
+    /// Bytes of data.
+    #[inline]
+    pub fn len(&self) -> u64 {
+        (self.count * self.object.datatype.size()) as u64
+    }
+
+    /// Whether there is no data.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The data to be sent, and its length.
+    #[inline]
+    pub fn source(&self) -> (u64, Source) {
+        source(self.memory, self.count, &self.object.datatype)
+    }
+
+    /// The place of data to be received.
+    #[inline]
+    pub fn sink(&self) -> Sink {
+        sink(self.memory, self.count, &self.object.datatype)
+    }
+
+    /// A copy of the data to be sent, and its length.
+    pub fn copy(&self) -> (u64, Source) {
+        let mut bytes = vec![0; self.len() as usize];
+        self.object.datatype.pack(self.count, &self.memory, 0, &mut bytes);
+        (bytes.len() as u64, kept(&bytes))
+    }
+}
+
+/// A copy of some bytes, to be sent.
+pub fn kept(bytes: &[u8]) -> Source {
+    let kept = Kept::private(bytes.len());
+    assert!(kept.write(0, bytes), "there is room: it was made for them");
+    Source::Memory(kept, 0)
+}
+
+/// `count` elements at an address, to be sent, and their length; the arguments have been checked.
+#[inline]
+pub fn source(memory: Memory, count: i64, datatype: &Datatype) -> (u64, Source) {
+    match datatype.contiguous_run(count) {
+        Some((offset, len)) => (len as u64, Source::User(memory.user(offset, len as usize))),
+        None => {
+            let len = (count * datatype.size()) as u64;
+            (len, Source::Gather(Box::new(Scattered { memory, count, datatype: datatype.clone() })))
+        }
+    }
+}
+
+/// The place of `count` elements at an address, to be received; the arguments have been checked.
+#[inline]
+pub fn sink(memory: Memory, count: i64, datatype: &Datatype) -> Sink {
+    match datatype.contiguous_run(count) {
+        Some((offset, len)) => Sink::User(memory.user(offset, len as usize)),
+        None => Sink::Scatter(Box::new(Scattered { memory, count, datatype: datatype.clone() })),
+    }
+}
+
+/// Data with holes.
+#[derive(Debug)]
+struct Scattered {
+    memory: Memory,
+    count: i64,
+    datatype: Datatype,
+}
+
+impl Gather for Scattered {
+    fn gather(&mut self, offset: u64, wire: &mut WireMut<'_>) {
+        let memory = self.memory;
+        self.datatype.runs(self.count, offset as i64, wire.remaining() as i64, |at, len| {
+            if let Some(mut bytes) = memory.user(at, len as usize).wire_ref(0, len as usize) {
+                wire.write_from(&mut bytes);
+            }
+        });
+    }
+}
+
+impl Scatter for Scattered {
+    fn capacity(&self) -> u64 {
+        (self.count * self.datatype.size()) as u64
+    }
+
+    fn scatter(&mut self, offset: u64, packet: &mut Incoming<'_>, len: usize) {
+        let memory = self.memory;
+        self.datatype.runs(self.count, offset as i64, len as i64, |at, len| {
+            if let Some(mut place) = memory.user(at, len as usize).wire_mut(0, len as usize) {
+                packet.read_to(&mut place);
+            }
+        });
+    }
+
+    fn scatter_kept(&mut self, offset: u64, bytes: &[u8]) {
+        self.datatype.unpack(self.count, &mut self.memory, offset as i64, bytes);
+    }
+}
+
+/// Where a message goes; none for `MPI_PROC_NULL`.
+#[inline]
+pub fn target(comm: &Comm, rank: i32, tag: i32) -> Result<Option<(Peer, Envelope)>> {
+    if !(0..=TAG_UB).contains(&tag) {
+        return Err(bad_tag(tag));
+    }
+    if rank == PROC_NULL {
+        return Ok(None);
+    }
+    let Process(peer) = comm.partners().process(rank)?;
+    Ok(Some((Peer(peer), Envelope { context: comm.message_context(), tag })))
+}
+
+/// Which messages a receive takes; none for `MPI_PROC_NULL`.
+#[inline]
+pub fn wanted(comm: &Comm, rank: i32, tag: i32) -> Result<Option<Want>> {
+    let tag = match tag {
+        ANY_TAG => None,
+        0..=TAG_UB => Some(tag),
+        _ => return Err(bad_tag(tag)),
+    };
+    let from = match rank {
+        ANY_SOURCE => None,
+        PROC_NULL => return Ok(None),
+        _ => Some(Peer(comm.partners().process(rank)?.0)),
+    };
+    Ok(Some(Want { context: comm.message_context(), from, tag }))
+}
+
+#[cold]
+fn bad_tag(tag: i32) -> Error {
+    Error::new(Class::Tag, format!("tag is {tag}; tags are from 0 to {TAG_UB}"))
+}
+
+/// Whom an operation is with, to say so in the program's terms.
+#[derive(Clone)]
+pub enum Partner {
+    /// A send: its status says nothing.
+    Receiver,
+    /// A receive from this rank.
+    Rank(i32),
+    /// A receive from any rank of this communicator.
+    Any(Arc<Comm>),
+}
+
+impl Partner {
+    /// The partner of a receive from `rank`.
+    #[inline]
+    pub fn of(comm: &CommRef, rank: i32) -> Partner {
+        if rank == ANY_SOURCE { Partner::Any(comm.shared().clone()) } else { Partner::Rank(rank) }
+    }
+
+    /// The outcome of an operation.
+    #[inline]
+    pub fn outcome(&self, status: &tagged::Status) -> Outcome {
+        let source = match self {
+            Partner::Receiver => None,
+            Partner::Rank(rank) => Some(*rank),
+            Partner::Any(comm) => Some(rank_of(comm, status.from)),
+        };
+        outcome(source, status)
+    }
+}
+
+/// The rank of a process that sent something.
+pub fn rank_of(comm: &Comm, from: Peer) -> i32 {
+    comm.partners().rank_of(Process(from.0)).map_or(ANY_SOURCE, |rank| rank as i32)
+}
+
+/// How an operation ended, in the program's terms.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// For the program.
+    pub status: Status,
+    /// What went wrong.
+    pub error: Option<Error>,
+}
+
+impl Outcome {
+    /// Of an operation with nobody.
+    pub const NOBODY: Outcome = Outcome { status: Status::EMPTY, error: None };
+
+    /// Of a receive from `MPI_PROC_NULL`.
+    pub fn from_proc_null() -> Outcome {
+        Outcome { status: Status::new(PROC_NULL, ANY_TAG, 0), error: None }
+    }
+
+    /// The error class, or success.
+    pub fn code(&self) -> i32 {
+        self.error.as_ref().map_or(0, |error| error.class() as i32)
+    }
+}
+
+/// The outcome of a receive from rank `source`, or of a send.
+#[inline]
+pub fn outcome(source: Option<i32>, status: &tagged::Status) -> Outcome {
+    let told = source.map_or(Status::EMPTY, |source| Status::new(source, status.tag, status.len));
+    match status.failure {
+        None => Outcome { status: told, error: None },
+        Some(failure) => failed(told, failure),
+    }
+}
+
+#[cold]
+fn failed(mut status: Status, failure: Failure) -> Outcome {
+    let class = match failure {
+        Failure::Truncated { over } => {
+            status.set_bytes(status.bytes() - over as i64);
+            Class::Truncate
+        }
+        Failure::Lost(_) => Class::ProcAborted,
+        _ => {
+            status = Status::EMPTY;
+            status.set_cancelled(true);
+            return Outcome { status, error: None };
+        }
+    };
+    Outcome { status, error: Some(Error::new(class, failure.to_string())) }
+}
+
+/// A communicator that the whole job shares, to reach the transport without a lock.
+#[inline]
+pub fn anyone() -> Result<CommRef> {
+    world().comm(MPI_Comm(0x101))
+}

@@ -1,0 +1,295 @@
+//! Point to point: the program's sends, receives and probes.
+
+use crate::boundary::{MPI_Comm, MPI_Datatype, MPI_Message, MPI_Request, Memory, Out, Status};
+use crate::fault::Fault;
+use crate::message::{Buffer, Outcome, Partner, anyone, outcome, rank_of, target, wanted};
+use crate::object::CommRef;
+use crate::request::{Plan, Way};
+use crate::world::{ANY_SOURCE, bad, world};
+use barewire::core::tagged::{self, Mode};
+use barewire::mpi::error::{Class, Error, Result};
+
+/// The arguments that describe one side of a message.
+#[derive(Clone, Copy)]
+pub struct Message {
+    /// The address of the data.
+    pub memory: Memory,
+    /// How many elements.
+    pub count: i64,
+    /// Of what.
+    pub datatype: MPI_Datatype,
+    /// The other side's rank.
+    pub rank: i32,
+    /// The tag.
+    pub tag: i32,
+}
+
+impl Message {
+    fn buffer(&self) -> Result<Buffer> {
+        Buffer::new(self.memory, self.count, self.datatype)
+    }
+}
+
+/// Sends and waits until the send has ended.
+#[inline]
+pub fn send(message: Message, comm: MPI_Comm, mode: Mode) -> Result<()> {
+    let comm = world().comm(comm)?;
+    let buffer = message.buffer()?;
+    let Some((to, envelope)) = target(&comm, message.rank, message.tag)? else { return Ok(()) };
+    let sent = comm.net.start_send(to, envelope, mode, buffer.source())?;
+    comm.net.finish_send(sent)
+}
+
+/// Starts a send.
+#[inline]
+pub fn isend(message: Message, handle: MPI_Comm, mode: Mode) -> Result<MPI_Request> {
+    let comm = world().comm(handle)?;
+    let buffer = message.buffer()?;
+    let Some((to, envelope)) = target(&comm, message.rank, message.tag)? else {
+        return ended(&comm, handle, Outcome::NOBODY);
+    };
+    let sent = comm.net.start_send(to, envelope, mode, buffer.source())?;
+    comm.net.with(|_, layer| MPI_Request(layer.requests.add_send(handle, sent)))
+}
+
+/// Sends a copy, which goes on by itself.
+pub fn bsend(message: Message, comm: MPI_Comm) -> Result<()> {
+    let comm = world().comm(comm)?;
+    let buffer = message.buffer()?;
+    let Some((to, envelope)) = target(&comm, message.rank, message.tag)? else { return Ok(()) };
+    let copy = buffer.copy();
+    comm.net.with(|endpoint, layer| {
+        layer.requests.send_buffered(endpoint, &mut layer.tagged, to, envelope, copy)
+    })?
+}
+
+/// [`bsend`] with a request, which has ended.
+pub fn ibsend(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
+    bsend(message, handle)?;
+    ended(&world().comm(handle)?, handle, Outcome::NOBODY)
+}
+
+/// Receives and waits for the message.
+#[inline]
+pub fn recv(message: Message, comm: MPI_Comm, status: Out<Status>) -> Result<()> {
+    let comm = world().comm(comm)?;
+    let buffer = message.buffer()?;
+    let Some(want) = wanted(&comm, message.rank, message.tag)? else {
+        status.fill(&Outcome::from_proc_null().status);
+        return Ok(());
+    };
+    let received = comm.net.start_receive(want, buffer.sink())?;
+    let got = comm.net.finish_receive(received)?;
+    told(outcome(Some(source(&comm, message.rank, &got)), &got), status)
+}
+
+/// Starts a receive.
+#[inline]
+pub fn irecv(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
+    let comm = world().comm(handle)?;
+    let buffer = message.buffer()?;
+    let Some(want) = wanted(&comm, message.rank, message.tag)? else {
+        return ended(&comm, handle, Outcome::from_proc_null());
+    };
+    let received = comm.net.start_receive(want, buffer.sink())?;
+    let partner = Partner::of(&comm, message.rank);
+    comm.net.with(|_, layer| MPI_Request(layer.requests.add_receive(handle, partner, received)))
+}
+
+/// Sends one message while receiving another.
+pub fn sendrecv(out: Message, into: Message, handle: MPI_Comm, status: Out<Status>) -> Result<()> {
+    let buffer = out.buffer()?;
+    exchange(out, buffer.source(), into, handle, status)
+}
+
+/// Sends what a buffer holds while another message replaces it.
+pub fn sendrecv_replace(out: Message, into: Message, handle: MPI_Comm, status: Out<Status>) -> Result<()> {
+    let copy = out.buffer()?.copy();
+    exchange(out, copy, into, handle, status)
+}
+
+fn exchange(
+    out: Message,
+    source_of_out: (u64, tagged::Source),
+    into: Message,
+    handle: MPI_Comm,
+    status: Out<Status>,
+) -> Result<()> {
+    let comm = world().comm(handle)?;
+    let sink = into.buffer()?.sink();
+    let (to, want) = (target(&comm, out.rank, out.tag)?, wanted(&comm, into.rank, into.tag)?);
+    let received = want.map(|want| comm.net.start_receive(want, sink)).transpose()?;
+    let sent = to
+        .map(|(to, envelope)| comm.net.start_send(to, envelope, Mode::Standard, source_of_out))
+        .transpose()?;
+    sent.map(|sent| comm.net.finish_send(sent)).transpose()?;
+    match received {
+        Some(received) => {
+            let got = comm.net.finish_receive(received)?;
+            told(outcome(Some(source(&comm, into.rank, &got)), &got), status)
+        }
+        None => told(Outcome::from_proc_null(), status),
+    }
+}
+
+/// Waits for a message and says what it is.
+pub fn probe(rank: i32, tag: i32, comm: MPI_Comm) -> Result<Status> {
+    let comm = world().comm(comm)?;
+    let Some(want) = wanted(&comm, rank, tag)? else { return Ok(Outcome::from_proc_null().status) };
+    let mut found = None;
+    comm.net.wait("a message to probe", |layer| {
+        found = layer.tagged.probe(&want);
+        found.is_some()
+    })?;
+    found.map(|found| seen(&comm, &found)).ok_or_else(|| Error::new(Class::Intern, "a message got lost"))
+}
+
+/// Says what message is there, if any.
+pub fn iprobe(rank: i32, tag: i32, comm: MPI_Comm) -> Result<Option<Status>> {
+    let comm = world().comm(comm)?;
+    let Some(want) = wanted(&comm, rank, tag)? else { return Ok(Some(Outcome::from_proc_null().status)) };
+    comm.net.poll()?;
+    let found = comm.net.with(|_, layer| layer.tagged.probe(&want))?;
+    Ok(found.map(|found| seen(&comm, &found)))
+}
+
+/// The handle of the message of nobody.
+const NO_PROC: MPI_Message = MPI_Message(0x129);
+
+/// Takes a message out of the matching; waits for it if `waits`.
+pub fn mprobe(rank: i32, tag: i32, handle: MPI_Comm, waits: bool) -> Result<Option<(MPI_Message, Status)>> {
+    let comm = world().comm(handle)?;
+    let Some(want) = wanted(&comm, rank, tag)? else {
+        return Ok(Some((NO_PROC, Outcome::from_proc_null().status)));
+    };
+    let mut found = None;
+    if waits {
+        comm.net.wait("a message to probe", |layer| {
+            found = layer.tagged.claim(&want);
+            found.is_some()
+        })?;
+    } else {
+        comm.net.poll()?;
+        found = comm.net.with(|_, layer| layer.tagged.claim(&want))?;
+    }
+    let Some(matched) = found else { return Ok(None) };
+    let status = seen(&comm, &matched.status());
+    let partner = Partner::Rank(status.source);
+    let message = comm.net.with(|_, layer| layer.requests.messages.insert((matched, partner, handle)))?;
+    Ok(Some((MPI_Message(message), status)))
+}
+
+/// Starts receiving a message that was taken out of the matching.
+pub fn imrecv(
+    memory: Memory,
+    count: i64,
+    datatype: MPI_Datatype,
+    message: Out<MPI_Message>,
+) -> Result<MPI_Request> {
+    let anyone = anyone()?;
+    let buffer = Buffer::new(memory, count, datatype)?;
+    let handle = message.get()?;
+    let request = if handle == NO_PROC {
+        ended(&anyone, MPI_Comm(0x101), Outcome::from_proc_null())?
+    } else {
+        anyone.net.with(|endpoint, layer| {
+            let found = layer.requests.messages.remove(handle.0);
+            let (matched, partner, comm) = found
+                .ok_or_else(|| bad(Class::Request, "MPI_MESSAGE_NULL", handle.0, MPI_Message::NULL.0))?;
+            let received = layer.tagged.receive_matched(endpoint, matched, buffer.sink());
+            Ok::<_, Error>(MPI_Request(layer.requests.add_receive(comm, partner, received)))
+        })??
+    };
+    message.put(MPI_Message::NULL)?;
+    Ok(request)
+}
+
+/// Waits for a request and tells its outcome; for calls that make a request only to wait for it.
+pub fn wait_for(request: MPI_Request, status: Out<Status>) -> Result<(), Fault> {
+    let anyone = anyone()?;
+    let handle = request.0;
+    anyone.net.wait("a request", |layer| layer.requests.is_done(&layer.tagged, handle))?;
+    let completion = anyone.net.with(|_, layer| layer.requests.complete(&mut layer.tagged, handle))??;
+    status.fill(&completion.outcome.status);
+    match completion.outcome.error {
+        Some(error) => Err(Fault::Of(completion.comm, error)),
+        None => Ok(()),
+    }
+}
+
+/// How a persistent send goes.
+#[derive(Clone, Copy)]
+pub enum Planned {
+    /// From the program's memory.
+    Direct(Mode),
+    /// From a copy.
+    Buffered,
+}
+
+/// A persistent send.
+pub fn send_init(message: Message, handle: MPI_Comm, how: Planned) -> Result<MPI_Request> {
+    let comm = world().comm(handle)?;
+    let buffer = message.buffer()?;
+    let way = match (target(&comm, message.rank, message.tag)?, how) {
+        (None, _) => Way::Nothing,
+        (Some((to, envelope)), Planned::Direct(mode)) => Way::Send(to, envelope, mode),
+        (Some((to, envelope)), Planned::Buffered) => Way::Buffered(to, envelope),
+    };
+    let plan = Plan { buffer, way };
+    comm.net.with(|_, layer| MPI_Request(layer.requests.add_plan(handle, Partner::Receiver, plan)))
+}
+
+/// A persistent receive.
+pub fn recv_init(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
+    let comm = world().comm(handle)?;
+    let buffer = message.buffer()?;
+    let way = wanted(&comm, message.rank, message.tag)?.map_or(Way::Nothing, Way::Receive);
+    let (partner, plan) = (Partner::of(&comm, message.rank), Plan { buffer, way });
+    comm.net.with(|_, layer| MPI_Request(layer.requests.add_plan(handle, partner, plan)))
+}
+
+/// Gives the library memory for buffered sends; copies are kept elsewhere, only its size counts.
+pub fn attach(memory: Memory, size: i64) -> Result<()> {
+    const AUTOMATIC: usize = 2;
+    let bytes = u64::try_from(size).map_err(|_| Error::new(Class::Arg, format!("size is {size}")))?;
+    anyone()?.net.with(|_, layer| {
+        if layer.requests.attached.is_some() {
+            return Err(Error::new(Class::Buffer, "a buffer is attached already"));
+        }
+        let limit = if memory.address() == AUTOMATIC { u64::MAX } else { bytes };
+        layer.requests.attached = Some((memory.address(), limit));
+        Ok(())
+    })?
+}
+
+/// Waits until all buffered sends have left.
+pub fn flush() -> Result<()> {
+    anyone()?.net.wait("buffered sends", |layer| layer.requests.none_left_behind(&mut layer.tagged))
+}
+
+/// Takes the memory for buffered sends back: its address and size.
+pub fn detach() -> Result<(usize, i64)> {
+    flush()?;
+    let attached = anyone()?.net.with(|_, layer| layer.requests.attached.take())?;
+    let (address, size) = attached.ok_or_else(|| Error::new(Class::Buffer, "no buffer is attached"))?;
+    Ok((address, if size == u64::MAX { 0 } else { size as i64 }))
+}
+
+fn ended(comm: &CommRef, handle: MPI_Comm, outcome: Outcome) -> Result<MPI_Request> {
+    comm.net.with(|_, layer| MPI_Request(layer.requests.add_ended(handle, outcome)))
+}
+
+#[inline]
+fn source(comm: &CommRef, asked: i32, got: &tagged::Status) -> i32 {
+    if asked == ANY_SOURCE { rank_of(comm, got.from) } else { asked }
+}
+
+fn seen(comm: &CommRef, found: &tagged::Status) -> Status {
+    Status::new(rank_of(comm, found.from), found.tag, found.len)
+}
+
+#[inline]
+fn told(outcome: Outcome, status: Out<Status>) -> Result<()> {
+    status.fill(&outcome.status);
+    outcome.error.map_or(Ok(()), Err)
+}

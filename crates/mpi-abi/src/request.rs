@@ -1,0 +1,293 @@
+//! Requests: operations under way that the program has handles of.
+//!
+//! They live behind the transport's door, so finding, completing and forgetting one takes no lock of its own and, once the
+//! slab has grown, no memory.
+
+use crate::boundary::{MPI_Comm, Status};
+use crate::message::{Buffer, Outcome, Partner};
+use crate::slab::Slab;
+use crate::transport::send_error;
+use crate::world::bad;
+use barewire::core::Endpoint;
+use barewire::core::Peer;
+use barewire::core::tagged::{self, Envelope, Matched, Mode, Received, Sent, Tagged, Want};
+use barewire::mpi::error::{Class, Error, Result};
+
+/// The requests and matched messages of a process.
+pub struct Requests {
+    slab: Slab<Request>,
+    /// Messages taken out of the matching, with whom they are from.
+    pub messages: Slab<(Matched, Partner, MPI_Comm)>,
+    /// Sends that go on without a handle, and the bytes of the buffer for buffered sends each takes.
+    left_behind: Vec<(tagged::Request, u64)>,
+    /// Receives that go on without a handle.
+    orphans: Vec<tagged::Request>,
+    /// The address and size of the attached buffer; `u64::MAX` for one without limit.
+    pub attached: Option<(usize, u64)>,
+}
+
+/// An operation the program has a handle of.
+pub struct Request {
+    /// The communicator whose error handler hears of a failure.
+    pub comm: MPI_Comm,
+    partner: Partner,
+    state: State,
+    plan: Option<Box<Plan>>,
+}
+
+enum State {
+    /// Persistent and not started.
+    Inactive,
+    Active(tagged::Request),
+    Ended(Outcome),
+}
+
+/// A persistent operation: what to do when it is started.
+pub struct Plan {
+    /// The message.
+    pub buffer: Buffer,
+    /// What to do with it.
+    pub way: Way,
+}
+
+/// What a persistent operation does.
+#[derive(Debug, Clone, Copy)]
+pub enum Way {
+    /// Send.
+    Send(Peer, Envelope, Mode),
+    /// Send from a copy.
+    Buffered(Peer, Envelope),
+    /// Receive.
+    Receive(Want),
+    /// Nothing: the partner is `MPI_PROC_NULL`.
+    Nothing,
+}
+
+/// What the program is told about a request that has ended.
+pub struct Completion {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The communicator whose error handler hears of a failure.
+    pub comm: MPI_Comm,
+    /// Whether the handle stays, because it can be started again.
+    pub stays: bool,
+}
+
+impl Default for Requests {
+    fn default() -> Requests {
+        Requests {
+            slab: Slab::new(8),
+            messages: Slab::new(9),
+            left_behind: Vec::new(),
+            orphans: Vec::new(),
+            attached: None,
+        }
+    }
+}
+
+impl std::fmt::Debug for Requests {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Requests").field("left_behind", &self.left_behind).finish_non_exhaustive()
+    }
+}
+
+impl Requests {
+    /// A handle for a send.
+    #[inline]
+    pub fn add_send(&mut self, comm: MPI_Comm, sent: Sent) -> usize {
+        let state = state_of_send(sent);
+        self.slab.insert(Request { comm, partner: Partner::Receiver, state, plan: None })
+    }
+
+    /// A handle for a receive.
+    #[inline]
+    pub fn add_receive(&mut self, comm: MPI_Comm, partner: Partner, received: Received) -> usize {
+        let state = state_of_receive(&partner, received);
+        self.slab.insert(Request { comm, partner, state, plan: None })
+    }
+
+    /// A handle for what has already ended.
+    pub fn add_ended(&mut self, comm: MPI_Comm, outcome: Outcome) -> usize {
+        self.slab.insert(Request {
+            comm,
+            partner: Partner::Receiver,
+            state: State::Ended(outcome),
+            plan: None,
+        })
+    }
+
+    /// A handle for a persistent operation.
+    pub fn add_plan(&mut self, comm: MPI_Comm, partner: Partner, plan: Plan) -> usize {
+        self.slab.insert(Request { comm, partner, state: State::Inactive, plan: Some(Box::new(plan)) })
+    }
+
+    /// The handle whose low half is `low`.
+    pub fn widen(&self, low: usize) -> Option<usize> {
+        self.slab.widen(low)
+    }
+
+    /// A request by its handle.
+    pub fn get(&self, handle: usize) -> Result<&Request> {
+        self.slab.get(handle).ok_or_else(|| bad(Class::Request, "MPI_REQUEST_NULL", handle, 0x180))
+    }
+
+    /// Whether waiting for a request would return at once; a handle that names nothing would.
+    #[inline]
+    pub fn is_done(&self, tagged: &Tagged, handle: usize) -> bool {
+        match self.slab.get(handle).map(|request| &request.state) {
+            Some(State::Active(request)) => tagged.is_done(*request),
+            _ => true,
+        }
+    }
+
+    /// Whether it is under way or ended, rather than not started.
+    pub fn is_active(&self, handle: usize) -> bool {
+        self.slab.get(handle).is_some_and(|request| !matches!(request.state, State::Inactive))
+    }
+
+    /// Takes note of the end of a request that is done; then its outcome stays until somebody completes it.
+    pub fn settle(&mut self, tagged: &mut Tagged, handle: usize) -> Result<Outcome> {
+        let Some(request) = self.slab.get_mut(handle) else {
+            return Err(bad(Class::Request, "MPI_REQUEST_NULL", handle, 0x180));
+        };
+        if let State::Active(under_way) = request.state {
+            let status =
+                tagged.take(under_way).ok_or_else(|| Error::new(Class::Intern, "a request ended twice"))?;
+            request.state = State::Ended(request.partner.outcome(&status));
+        }
+        Ok(match &request.state {
+            State::Ended(outcome) => outcome.clone(),
+            _ => Outcome::NOBODY,
+        })
+    }
+
+    /// The outcome of a request that is done, which is then forgotten, or inactive if it can be started again.
+    #[inline]
+    pub fn complete(&mut self, tagged: &mut Tagged, handle: usize) -> Result<Completion> {
+        let outcome = self.settle(tagged, handle)?;
+        let Some(request) = self.slab.get_mut(handle) else { return Err(gone()) };
+        let (comm, stays) = (request.comm, request.plan.is_some());
+        if stays {
+            request.state = State::Inactive;
+        } else {
+            self.slab.remove(handle);
+        }
+        Ok(Completion { outcome, comm, stays })
+    }
+
+    /// Starts a persistent operation.
+    pub fn start(&mut self, endpoint: &mut Endpoint, tagged: &mut Tagged, handle: usize) -> Result<()> {
+        let Some(request) = self.slab.get_mut(handle) else {
+            return Err(bad(Class::Request, "MPI_REQUEST_NULL", handle, 0x180));
+        };
+        let (Some(plan), State::Inactive) = (&request.plan, &request.state) else {
+            return Err(Error::new(Class::Request, "the request is not persistent, or has been started"));
+        };
+        request.state = match plan.way {
+            Way::Nothing => State::Ended(Outcome::from_proc_null()),
+            Way::Receive(want) => {
+                state_of_receive(&request.partner, tagged.receive(endpoint, want, plan.buffer.sink()))
+            }
+            Way::Send(to, envelope, mode) => {
+                let (len, source) = plan.buffer.source();
+                state_of_send(tagged.send(endpoint, to, envelope, mode, len, source).map_err(send_error)?)
+            }
+            Way::Buffered(to, envelope) => {
+                let message = plan.buffer.copy();
+                self.send_buffered(endpoint, tagged, to, envelope, message)?;
+                let request = self.slab.get_mut(handle).ok_or_else(gone)?;
+                request.state = State::Ended(Outcome::NOBODY);
+                return Ok(());
+            }
+        };
+        Ok(())
+    }
+
+    /// Sends a copy that goes on by itself, if the attached buffer would have room for it.
+    pub fn send_buffered(
+        &mut self,
+        endpoint: &mut Endpoint,
+        tagged: &mut Tagged,
+        to: Peer,
+        envelope: Envelope,
+        (len, source): (u64, tagged::Source),
+    ) -> Result<()> {
+        self.none_left_behind(tagged);
+        let used: u64 = self.left_behind.iter().map(|(_, bytes)| bytes).sum();
+        let room = self.attached.map_or(0, |(_, size)| size.saturating_sub(used));
+        if len > room {
+            let what = format!("{len} bytes do not fit the {room} that are free of the attached buffer");
+            return Err(Error::new(Class::Buffer, what));
+        }
+        match tagged.send(endpoint, to, envelope, Mode::Standard, len, source) {
+            Ok(Sent::Done) => {}
+            Ok(Sent::Pending(request)) => self.left_behind.push((request, len)),
+            Err(error) => return Err(send_error(error)),
+        }
+        Ok(())
+    }
+
+    /// Tries to take back an operation.
+    pub fn cancel(&mut self, tagged: &mut Tagged, handle: usize) -> Result<()> {
+        if let State::Active(under_way) = self.get(handle)?.state {
+            tagged.cancel(under_way);
+        }
+        Ok(())
+    }
+
+    /// Forgets a handle; what is under way goes on.
+    pub fn free(&mut self, tagged: &mut Tagged, handle: usize) -> Result<()> {
+        self.get(handle)?;
+        match self.slab.remove(handle) {
+            Some(Request { state: State::Active(sent), partner: Partner::Receiver, .. }) => {
+                self.left_behind.push((sent, 0));
+            }
+            Some(Request { state: State::Active(receive), .. }) => self.orphans.push(receive),
+            _ => {}
+        }
+        self.none_left_behind(tagged);
+        Ok(())
+    }
+
+    /// Forgets those without a handle that have ended; true if no send is left.
+    pub fn none_left_behind(&mut self, tagged: &mut Tagged) -> bool {
+        let mut goes_on = |request| {
+            let done = tagged.is_done(request);
+            if done {
+                tagged.take(request);
+            }
+            !done
+        };
+        self.left_behind.retain(|&(request, _)| goes_on(request));
+        self.orphans.retain(|&request| goes_on(request));
+        self.left_behind.is_empty()
+    }
+}
+
+#[inline]
+fn state_of_send(sent: Sent) -> State {
+    match sent {
+        Sent::Done => State::Ended(Outcome::NOBODY),
+        Sent::Pending(request) => State::Active(request),
+    }
+}
+
+#[inline]
+fn state_of_receive(partner: &Partner, received: Received) -> State {
+    match received {
+        Received::Done(status) => State::Ended(partner.outcome(&status)),
+        Received::Pending(request) => State::Active(request),
+    }
+}
+
+#[cold]
+fn gone() -> Error {
+    Error::new(Class::Intern, "a request disappeared")
+}
+
+/// A status with an error field, for calls that complete several requests.
+pub fn with_error(outcome: &Outcome) -> Status {
+    let mut status = outcome.status;
+    status.error = outcome.code();
+    status
+}
