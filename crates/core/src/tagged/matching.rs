@@ -61,6 +61,8 @@ impl Want {
 #[derive(Debug)]
 struct Chains<T> {
     heads: Vec<u32>,
+    /// The last of each chain, where there is one: many receives with one key are posted in constant time each.
+    tails: Vec<u32>,
     nodes: Vec<Node<T>>,
     free: u32,
     count: usize,
@@ -79,7 +81,7 @@ const NONE: u32 = u32::MAX;
 
 impl<T> Chains<T> {
     fn new() -> Chains<T> {
-        Chains { heads: vec![NONE; 64], nodes: Vec::new(), free: NONE, count: 0 }
+        Chains { heads: vec![NONE; 64], tails: vec![NONE; 64], nodes: Vec::new(), free: NONE, count: 0 }
     }
 
     #[inline(always)]
@@ -111,15 +113,10 @@ impl<T> Chains<T> {
     fn link(&mut self, at: u32) {
         let bucket = self.bucket(&self.nodes[at as usize].key);
         self.nodes[at as usize].next = NONE;
-        if self.heads[bucket] == NONE {
-            self.heads[bucket] = at;
-            return;
+        match std::mem::replace(&mut self.tails[bucket], at) {
+            NONE => self.heads[bucket] = at,
+            last => self.nodes[last as usize].next = at,
         }
-        let mut last = self.heads[bucket];
-        while self.nodes[last as usize].next != NONE {
-            last = self.nodes[last as usize].next;
-        }
-        self.nodes[last as usize].next = at;
     }
 
     fn grow(&mut self) {
@@ -128,7 +125,7 @@ impl<T> Chains<T> {
         all.sort_by_key(|&at| self.nodes[at as usize].turn);
         let more = self.heads.len() * 4;
         self.heads = vec![NONE; more];
-        // Chains are short again, so linking each at the end stays cheap.
+        self.tails = vec![NONE; more];
         all.into_iter().for_each(|at| self.link(at));
     }
 
@@ -151,14 +148,19 @@ impl<T> Chains<T> {
         let value = self.nodes.get_mut(target as usize)?.value.take()?;
         let bucket = self.bucket(&self.nodes[target as usize].key);
         let next = self.nodes[target as usize].next;
-        if self.heads[bucket] == target {
+        let before = if self.heads[bucket] == target {
             self.heads[bucket] = next;
+            NONE
         } else {
             let mut at = self.heads[bucket];
             while self.nodes[at as usize].next != target {
                 at = self.nodes[at as usize].next;
             }
             self.nodes[at as usize].next = next;
+            at
+        };
+        if next == NONE {
+            self.tails[bucket] = before;
         }
         self.nodes[target as usize].next = self.free;
         self.free = target;
