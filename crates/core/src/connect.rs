@@ -276,13 +276,37 @@ impl Endpoint {
                 }
                 Ok(Some(DirectoryEvent::Lost { rank, reason })) => {
                     if (rank as usize) < self.peers.len() {
-                        self.close_tx(Peer(rank));
-                        self.lose(Peer(rank), reason);
+                        self.hear_of_end(Peer(rank), reason);
                     }
                 }
                 Ok(Some(DirectoryEvent::Report)) => self.report_wanted = true,
                 Ok(None) => return,
                 Err(reason) => return self.lose_directory(&reason),
+            }
+        }
+    }
+
+    /// The launcher saw a peer end. The news may overtake what the peer sent before; so its end is declared when that is taken.
+    #[cold]
+    fn hear_of_end(&mut self, peer: Peer, reason: String) {
+        let entry = &mut self.peers[peer.index()];
+        if !entry.is_gone() {
+            entry.state = PeerState::Lost(reason);
+            entry.refresh_fast();
+        }
+        let slot = self.inbound_of(peer).map(|slot| (&mut slot.ready, slot.inbound.as_deref_mut()));
+        match slot {
+            Some((ready, Some(link))) => {
+                *ready = true;
+                if let Rx::Ring(ring) = &mut link.rx {
+                    ring.closing = true;
+                }
+                self.close_tx(peer);
+            }
+            // Nothing came from it, or its packets are being handled right now.
+            None | Some((_, None)) => {
+                self.close_tx(peer);
+                self.lose(peer, String::new());
             }
         }
     }

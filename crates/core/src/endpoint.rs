@@ -340,6 +340,12 @@ impl Endpoint {
         self.peers.get(peer.index()).map_or(PeerState::Unknown, |peer| peer.state.clone())
     }
 
+    /// Whether the layer above has been told that this peer is gone: nothing more will come of it.
+    #[inline]
+    pub(crate) fn is_told_lost(&self, peer: Peer) -> bool {
+        self.peers.get(peer.index()).is_some_and(|entry| entry.told_lost)
+    }
+
     /// What passed between this endpoint and `peer`.
     pub fn peer_stats(&self, peer: Peer) -> Stats {
         self.peers.get(peer.index()).map_or_else(Stats::default, |peer| {

@@ -112,8 +112,9 @@ impl Endpoint {
                 _ => self.put_back(peer, link),
             },
             Err(reason) => {
-                if let Rx::Tcp(tcp) = &link.rx {
-                    self.poller.remove(tcp.socket());
+                match &link.rx {
+                    Rx::Tcp(tcp) => self.poller.remove(tcp.socket()),
+                    Rx::Ring(ring) => ring.socket().into_iter().for_each(|socket| self.poller.remove(socket)),
                 }
                 self.end_inbound(deliver, peer, reason);
             }

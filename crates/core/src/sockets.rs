@@ -34,6 +34,9 @@ const PACKETS_A_TURN: u32 = 1024;
 const DIAL_EVERY: Duration = Duration::from_millis(20);
 /// What we have sent has this long to reach peers' machines when the endpoint is dropped.
 const LINGER_FOR: Duration = Duration::from_millis(500);
+/// A sleeper with neighbours looks again at least this often: all of them can write its doorbell's flag, so one that
+/// scribbles could keep the others from ringing.
+const NAP: Duration = Duration::from_millis(500);
 /// Reads of what we do not want any more, at a time.
 const DRAIN_READS: usize = 16;
 
@@ -353,7 +356,8 @@ impl Endpoint {
     }
 
     /// How long one may sleep on [`Endpoint::fd`] before making progress again, though nothing has happened: peers that
-    /// vanish without a word are only found by asking. `None` for as long as one likes.
+    /// vanish without a word are only found by asking, and a neighbour that scribbles over shared memory could silence the
+    /// doorbell. `None` for as long as one likes.
     ///
     /// ```
     /// use barewire_core::{Config, Endpoint, job::Job};
@@ -367,7 +371,10 @@ impl Endpoint {
         let next =
             pulse.into_iter().chain(guest).min().map(|at| at.saturating_duration_since(Instant::now()));
         let dial = (!sockets.dials.is_empty()).then_some(DIAL_EVERY);
-        next.into_iter().chain(dial).chain(self.datagram_deadline()).min()
+        let neighbours =
+            self.inbound.iter().filter(|slot| slot.peer != self.me).count() > sockets.links.len();
+        let nap = neighbours.then_some(NAP);
+        next.into_iter().chain(dial).chain(nap).chain(self.datagram_deadline()).min()
     }
 
     /// Before the sockets are closed: lets what we sent reach the peers' machines, whose answers we do not want to read.

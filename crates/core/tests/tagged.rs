@@ -8,7 +8,7 @@ use barewire_core::region::Memory;
 use barewire_core::tagged::{
     Envelope, Failure, Mode, Received, Request, Sent, Sink, Source, Status, Tagged, Want,
 };
-use barewire_core::{Config, Endpoint, Peer};
+use barewire_core::{Config, Endpoint, Peer, PeerState};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(30));
 
@@ -274,6 +274,28 @@ fn a_lost_peer_fails_what_needs_it_and_nothing_else() {
         _ => {
             rank.receive(Some(Peer(0)), Some(1), 0);
             rank.send(Peer(0), 8, b"alive");
+        }
+    });
+}
+
+#[test]
+fn a_receive_that_comes_after_the_loss_fails_as_well() {
+    run(2, &Config::default(), |mut rank| match rank.ep.me() {
+        Peer(0) => {
+            let left = |ep: &mut Endpoint, _: &mut Tagged| ep.peer_state(Peer(1)) == PeerState::Left;
+            rank.ep.wait(&mut rank.tagged, PATIENCE, left).unwrap();
+            let lost = Some(Failure::Lost(Peer(1)));
+            assert_eq!(
+                rank.receive(Some(Peer(1)), Some(1), 100).0.failure,
+                None,
+                "what came before is there"
+            );
+            assert_eq!(rank.receive(Some(Peer(1)), Some(2), 1 << 20).0.failure, lost, "an offer and no more");
+            assert_eq!(rank.receive(Some(Peer(1)), Some(3), 100).0.failure, lost, "nothing at all");
+        }
+        _ => {
+            rank.send(Peer(0), 1, b"whole");
+            rank.start_send(Peer(0), 2, Mode::Synchronous, &pattern(1 << 20, 1));
         }
     });
 }

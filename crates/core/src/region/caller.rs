@@ -13,6 +13,7 @@ use crate::Port;
 use crate::endpoint::Endpoint;
 use crate::error::{SendError, WaitError};
 use crate::incoming::Deliver;
+use crate::progress::IDLE_BEFORE_HOUSEKEEPING;
 use crate::provider::Class;
 use crate::wait::Waiting;
 use crate::wire::{Access, FLAG_LAST, FLAG_NOTICE, Head, Kind};
@@ -134,7 +135,7 @@ impl Endpoint {
             let outcome = mapped.check(key, offset, len, Rights::READ).map(|()| {
                 let (mut from, mut to) = (range(&mapped.memory, offset, len)?, range_mut(into, at, len)?);
                 to.write_from(&mut from);
-                self.peers[key.owner.index()].stats.direct_bytes += len;
+                self.moved_directly(key.owner, len);
                 mapped.still(key)
             });
             return self.ended(key.owner, outcome.and_then(|after| after).map(|()| 0));
@@ -197,12 +198,33 @@ impl Endpoint {
     ) -> Result<u64, FinishError> {
         let Some(running) = self.ops.get(op) else { return Err(FinishError::NoSuchOp) };
         let waiting = Waiting { what: "the end of a region operation", on: Some(running.peer) };
+        if running.outcome.is_some() {
+            self.look_around(deliver);
+        }
         let mut outcome = None;
         self.wait_for(waiting, deliver, timeout, |endpoint, _| {
             outcome = endpoint.take(op);
             outcome.is_some()
         })?;
         Ok(outcome.expect("the wait ends when there is one")?)
+    }
+
+    /// Operations on mapped memory end without any progress. Whoever does nothing else still serves its peers now and then,
+    /// and learns which of them are gone.
+    #[inline]
+    fn look_around<D: Deliver>(&mut self, deliver: &mut D) {
+        self.idle += 1;
+        if self.idle >= IDLE_BEFORE_HOUSEKEEPING {
+            self.housekeep(deliver);
+            self.progress(deliver, usize::MAX);
+        }
+    }
+
+    /// Bytes moved by us; many of them take as long as looking at the wires often.
+    fn moved_directly(&mut self, peer: Peer, bytes: u64) {
+        self.peers[peer.index()].stats.direct_bytes += bytes;
+        let looks = u32::try_from(bytes >> 20).unwrap_or(u32::MAX);
+        self.idle = self.idle.saturating_add(looks).min(IDLE_BEFORE_HOUSEKEEPING);
     }
 
     fn put_direct(
@@ -218,7 +240,7 @@ impl Endpoint {
             range_mut(&mapped.memory, offset, len as u64)?.write_from(bytes);
             mapped.still(key)
         });
-        self.peers[key.owner.index()].stats.direct_bytes += len as u64;
+        self.moved_directly(key.owner, len as u64);
         if let (Ok(()), Some((port, imm))) = (outcome, notice) {
             self.send(key.owner, port, imm, &[])?;
         }

@@ -108,6 +108,9 @@ impl Imports {
     }
 
     pub fn forget(&mut self, peer: Peer) {
+        let asked =
+            |(key, import): (&(Peer, u32, u64), &Import)| key.0 == peer && matches!(import, Import::Asked);
+        self.asked -= self.known.iter().filter(|&entry| asked(entry)).count().min(self.asked);
         self.known.retain(|key, _| key.0 != peer);
         self.arrived.retain(|arrived| arrived.from != peer);
     }

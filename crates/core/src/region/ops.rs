@@ -120,8 +120,15 @@ impl Ops {
     pub fn fail_peer(&mut self, peer: Peer, error: RegionError) {
         for slot in 0..self.slots.len() {
             let (generation, running) = &self.slots[slot];
-            if running.as_ref().is_some_and(|r| r.peer == peer && r.outcome.is_none()) {
-                self.finish(Op { slot: slot as u32, generation: *generation }, Err(error));
+            let Some(running) = running.as_ref().filter(|r| r.peer == peer && r.outcome.is_none()) else {
+                continue;
+            };
+            let (op, is_ours) =
+                (Op { slot: slot as u32, generation: *generation }, matches!(running.what, What::Map { .. }));
+            self.finish(op, Err(error));
+            if is_ours {
+                // Nobody above knows of it.
+                self.take(op);
             }
         }
         let mut sending = std::mem::take(&mut self.sending);

@@ -59,6 +59,9 @@ impl Tagged {
                 return self.receive_matched(endpoint, Matched { from, envelope, message }, sink);
             }
         }
+        if let Some(from) = want.from.filter(|&from| endpoint.is_told_lost(from)) {
+            return Received::Done(Status::failed(from, Failure::Lost(from)));
+        }
         let slot = self.requests.next_slot();
         let place = self.posted.post(want, slot);
         Received::Pending(self.requests.add_at(slot, State::Posted { want, place, sink }))
@@ -192,10 +195,14 @@ impl Tagged {
             State::Arriving { from, tag, len, base, got: 0, expected, sink }
         };
         let request = self.requests.add_at(slot, state);
-        let _ = endpoint.reply_with(from, ACCEPT, theirs, 16, |wire| {
+        let told = endpoint.reply_with(from, ACCEPT, theirs, 16, |wire| {
             wire.write_u64(request.to_wire());
             wire.write_u64(limit);
         });
+        if told.is_err() {
+            // Whoever made the offer is gone, and the rest of the message with it.
+            self.requests.finish(request, Status::failed(from, Failure::Lost(from)));
+        }
         request
     }
 

@@ -1,0 +1,99 @@
+//! The rank that is killed or stopped: does what the survivor asks until then.
+
+use std::time::Duration;
+
+use barewire_core::job::Job;
+use barewire_core::region::{Key, Memory, Rights, Who};
+use barewire_core::tagged::Mode;
+use barewire_core::{Config, WaitError};
+
+use crate::folder::Board;
+use crate::matrix::{Side, Step, What};
+use crate::rank::{KEY, LONG_BYTES, Rank, SURVIVOR, pattern};
+use crate::survivor::{DONE, END, FLOOD, HELLO, OFFERED, STEP, STREAM, operate, receive_tagged, send_tagged};
+
+pub fn rank(job: Job, config: Config, board: Board, step: Step) {
+    if step.what == What::Join {
+        board.note("ready.1", &std::process::id().to_string());
+        board.await_note("struck");
+    }
+    let mut me = Rank::open(job, config, board);
+    if step.what == What::Open {
+        me.ready();
+        me.board.await_note("struck");
+    }
+    let direct = step.what == What::Direct;
+    let memory = if direct { Memory::shared(LONG_BYTES).unwrap() } else { Memory::private(LONG_BYTES) };
+    let key = me.ep.export(&memory, Rights::ALL, Who::Anyone).unwrap();
+    let (long, mut theirs) = (pattern(LONG_BYTES), None);
+    loop {
+        match me.next_command(SURVIVOR).unwrap() {
+            HELLO => {
+                me.command(SURVIVOR, HELLO).unwrap();
+                me.send(SURVIVOR, KEY, 0, &key.to_bytes()).unwrap();
+                me.wait(SURVIVOR, |_, mail| !mail.keys.is_empty()).unwrap();
+                theirs = me.mail.keys.pop_front();
+            }
+            STEP => {
+                me.ready();
+                round(&mut me, step, theirs.expect("it comes before the first step"), &long);
+            }
+            END => return,
+            other => panic!("{other}"),
+        }
+    }
+}
+
+fn round(me: &mut Rank, step: Step, key: Key, long: &[u8]) {
+    use Side::{Receives, Sends};
+    match (step.what, step.side) {
+        (What::Join | What::Open | What::Idle | What::Direct, _) => {}
+        (What::Put | What::Get | What::Atomic, Receives) => {}
+        (What::Asleep, _) => {
+            me.board.await_note("struck");
+            done(me);
+        }
+        (What::Stream, Receives) => {
+            me.receive_shorts(SURVIVOR, STREAM).unwrap();
+            done(me);
+        }
+        (What::Stream, Sends) => me.send_shorts(SURVIVOR, STREAM, b"a word").unwrap(),
+        (What::Long, Receives) => {
+            me.receive_long(SURVIVOR, LONG_BYTES).unwrap();
+            done(me);
+        }
+        (What::Long, Sends) => me.send_long(SURVIVOR, long).unwrap(),
+        (What::Full, Receives) => {
+            me.board.await_note("struck");
+            me.receive_shorts(SURVIVOR, FLOOD.0).unwrap();
+            done(me);
+        }
+        (What::Full, Sends) => me.send_shorts(SURVIVOR, FLOOD.0, &[7; FLOOD.1]).unwrap(),
+        (What::Put | What::Get | What::Atomic, Sends) => {
+            operate(me, SURVIVOR, step.what, key).unwrap();
+            done(me);
+        }
+        (What::Offer, Receives) => {
+            while !me.board.has("struck") {
+                let nap = me.ep.wait(&mut me.mail, Some(Duration::from_millis(5)), |_, _| false);
+                assert_eq!(nap, Err(WaitError::TimedOut));
+            }
+            receive_tagged(me, SURVIVOR, OFFERED).unwrap();
+        }
+        (What::Offer, Sends) => send_tagged(me, SURVIVOR, Mode::Synchronous, OFFERED).unwrap(),
+        (What::Rendezvous, Receives) => receive_tagged(me, SURVIVOR, LONG_BYTES).unwrap(),
+        (What::Rendezvous, Sends) => send_tagged(me, SURVIVOR, Mode::Standard, LONG_BYTES).unwrap(),
+        (What::LastWords, _) => {
+            me.board.await_note("speak");
+            send_tagged(me, SURVIVOR, Mode::Standard, 8).unwrap();
+            me.ep.flush();
+            me.board.note("spoken", "");
+            std::thread::sleep(Duration::from_secs(3600));
+        }
+    }
+    me.ep.flush();
+}
+
+fn done(me: &mut Rank) {
+    me.command(SURVIVOR, DONE).unwrap();
+}
