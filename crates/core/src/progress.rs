@@ -115,6 +115,7 @@ impl Endpoint {
                 match &link.rx {
                     Rx::Tcp(tcp) => self.poller.remove(tcp.socket()),
                     Rx::Ring(ring) => ring.socket().into_iter().for_each(|socket| self.poller.remove(socket)),
+                    Rx::Datagram(_) => {}
                 }
                 self.end_inbound(deliver, peer, reason);
             }
