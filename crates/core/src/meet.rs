@@ -112,7 +112,8 @@ impl Endpoint {
     ///
     /// ```
     /// use barewire_core::{Config, Endpoint, job::Job};
-    /// let endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// endpoint.send(endpoint.me(), barewire_core::Port(0), 0, b"").unwrap();
     /// assert_eq!(endpoint.wire_choice(endpoint.me()), Some("shm: it is this endpoint itself"));
     /// ```
     pub fn wire_choice(&self, peer: Peer) -> Option<&str> {
