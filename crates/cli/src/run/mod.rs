@@ -1,6 +1,6 @@
 //! `barewire run`: starts a parallel program and stays until nothing of it is left.
 //!
-//! The launcher plans ([`plan`]), starts one agent a host ([`start`], [`door`]), keeps the job's directory (the core's
+//! The launcher plans ([`plan`]), starts one agent a host ([`mod@start`], [`door`]), keeps the job's directory (the core's
 //! hub), prints what ranks print ([`output`]) and decides how it all ends ([`outcome`]).
 
 pub mod arguments;
