@@ -155,7 +155,7 @@ fn strike(wire: &str, what: &str, side: &str, blow: Blow) {
     for pid in pids {
         let mut named = named_files_of(pid);
         // The notes that the ranks write for this test are not the library's.
-        named.retain(|name| !name.contains(".draft-"));
+        named.retain(|path| !path.to_string_lossy().contains(".draft-"));
         assert!(named.is_empty(), "files with names: {named:?}");
     }
     let agent = (blow == Blow::KillUnseen).then(|| Stopped::new(parent_of(victim)));
