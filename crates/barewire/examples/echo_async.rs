@@ -33,7 +33,7 @@ async fn echo(mut stream: Stream) -> Flow {
 }
 
 async fn serve(mut fm: Fm) -> Result<(), Error> {
-    // The newer constructor is unsafe because not every type keeps its descriptor open; an `OwnedFd` does.
+    // The newer constructor wants a promise, as not every type keeps its descriptor open; an `OwnedFd` does.
     #[allow(deprecated)]
     let fd = AsyncFd::new(fm.endpoint().fd().try_clone_to_owned()?)?;
     let readable = || async { fd.readable().await.map(|mut ready| ready.clear_ready()) };

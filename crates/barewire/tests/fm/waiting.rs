@@ -257,7 +257,7 @@ pub fn extract_can_be_awaited_under_tokio(config: &Config) {
         if fm.me() == Peer(0) {
             tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap().block_on(async {
                 let fd = fm.endpoint().fd().try_clone_to_owned().unwrap();
-                // The newer constructor is unsafe because not every type keeps its descriptor open; an `OwnedFd` does.
+                // The newer constructor wants a promise, as not every type keeps its descriptor open; an `OwnedFd` does.
                 #[allow(deprecated)]
                 let fd = tokio::io::unix::AsyncFd::new(fd).unwrap();
                 let readable = || async { fd.readable().await.map(|mut ready| ready.clear_ready()) };
