@@ -29,6 +29,25 @@ impl Launch<'_> {
                 return Ok(());
             }
         }
+        self.heed_all(index)
+    }
+
+    /// Hears an agent of this host out: its process has ended, but what it said may still lie in the socket.
+    fn hear_out(&mut self, index: usize) -> anyhow::Result<()> {
+        if !self.agents[index].line.is_empty() {
+            return Ok(());
+        }
+        while let Some(link) = &mut self.agents[index].link {
+            match link.fill() {
+                Ok(Fill::Some(_)) => self.heed_all(index)?,
+                Ok(Fill::Nothing | Fill::Closed) | Err(_) => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Heeds every whole report that was read.
+    fn heed_all(&mut self, index: usize) -> anyhow::Result<()> {
         loop {
             let Some(link) = &mut self.agents[index].link else { return Ok(()) };
             let report = match link.next_unit() {
@@ -133,7 +152,7 @@ impl Launch<'_> {
     pub(super) fn hear_signals(&mut self) -> anyhow::Result<()> {
         for signal in self.signals.take() {
             match signal {
-                SIGCHLD => self.reap(),
+                SIGCHLD => self.reap()?,
                 SIGUSR1 | SIGUSR2 => self.say_to_all(&Down::Signal(signal)),
                 SIGTSTP => {
                     self.say_to_all(&Down::Signal(SIGTSTP));
@@ -153,14 +172,16 @@ impl Launch<'_> {
     }
 
     /// Collects children that have ended: agents, remote shells, and what lost agents left.
-    fn reap(&mut self) {
+    fn reap(&mut self) -> anyhow::Result<()> {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             let pid = pid.as_raw_nonzero().get().unsigned_abs();
             let Some(index) = self.agents.iter().position(|agent| agent.pid == Some(pid)) else { continue };
             self.agents[index].pid = None;
             self.hear_complaints(index);
+            self.hear_out(index)?;
             self.agent_process_ended(index, status.as_raw());
         }
+        Ok(())
     }
 
     /// A rank ended; the first to end badly decides about the job.
