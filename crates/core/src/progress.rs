@@ -35,6 +35,7 @@ impl From<Flow> for Handled {
         match flow {
             Flow::Continue => Handled::Next,
             Flow::Quit => Handled::Quit,
+            Flow::Distrust => Handled::Nonsense("what its layer forbids"),
         }
     }
 }
