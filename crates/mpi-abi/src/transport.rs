@@ -89,24 +89,37 @@ impl Net {
 
     /// Makes progress until `done` says so.
     #[inline]
-    pub fn wait(&self, what: &'static str, mut done: impl FnMut(&mut Layer) -> bool) -> Result<()> {
+    pub fn wait(&self, what: &'static str, done: impl FnMut(&mut Layer) -> bool) -> Result<()> {
+        self.wait_then(what, done, |_| ())
+    }
+
+    /// Makes progress until `done` says so, and then takes what came of it.
+    #[inline]
+    pub fn wait_then<R>(
+        &self,
+        what: &'static str,
+        mut done: impl FnMut(&mut Layer) -> bool,
+        then: impl FnOnce(&mut Layer) -> R,
+    ) -> Result<R> {
         let mut done =
             |endpoint: &mut Endpoint, layer: &mut Layer| layer.tagged.advance(endpoint) && done(layer);
-        let waited = match &self.line {
+        match &self.line {
             Line::One(gate) => {
                 let waiting = Waiting { what, on: None };
                 let wait = |pair: &mut Option<Box<(Endpoint, Layer)>>| {
-                    let pair = pair.as_mut()?;
-                    Some(pair.0.wait_for(waiting, &mut pair.1, None, done))
+                    let (endpoint, layer) = &mut **pair.as_mut().ok_or_else(ended)?;
+                    endpoint.wait_for(waiting, layer, None, done).map_err(wait_error)?;
+                    Ok(then(layer))
                 };
-                gate.enter(wait)?.ok_or_else(ended)?
+                gate.enter(wait)?
             }
             Line::Many(line) => {
                 let shared = line.read().unwrap_or_else(PoisonError::into_inner);
-                shared.as_ref().ok_or_else(ended)?.wait(None, &mut done)
+                let shared = shared.as_ref().ok_or_else(ended)?;
+                shared.wait(None, &mut done).map_err(wait_error)?;
+                Ok(shared.with(|_, layer| then(layer)))
             }
-        };
-        waited.map_err(wait_error)
+        }
     }
 
     /// Takes what has arrived and pushes on what had found no room, without waiting.
@@ -157,8 +170,8 @@ impl Net {
     /// Waits until a request has ended; a truncated message is told by its status.
     #[inline]
     fn finish(&self, request: Request) -> Result<Status> {
-        self.wait("a message", |layer| layer.tagged.is_done(request))?;
-        let status = self.with(|_, layer| layer.tagged.take(request))?;
+        let done = |layer: &mut Layer| layer.tagged.is_done(request);
+        let status = self.wait_then("a message", done, |layer| layer.tagged.take(request))?;
         let status = status.ok_or_else(|| Error::new(Class::Intern, "a request ended twice"))?;
         match status.failure {
             Some(Failure::Lost(peer)) => Err(send_error(SendError::Lost(peer))),

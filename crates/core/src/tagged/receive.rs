@@ -3,7 +3,9 @@
 use super::body::Sink;
 use super::matching::{Envelope, Want};
 use super::requests::{Failure, Request, State, Status};
-use super::{ACCEPT, CREDIT, KEEP_BYTES, KEPT_CREDITS_MAX, MATCHED, OFFERS_MAX, Tagged};
+use super::{
+    ACCEPT, CREDIT, EAGER_BYTES_MAX, KEEP_BYTES, KEPT_CREDITS_MAX, MATCHED, OFFERS_MAX, TagPeer, Tagged,
+};
 use crate::Peer;
 use crate::endpoint::Endpoint;
 use crate::incoming::{Flow, Incoming};
@@ -17,11 +19,29 @@ pub enum Received {
     Pending(Request),
 }
 
+/// A short message in several packets, from the first of them on.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    number: u32,
+    to: Destination,
+}
+
+/// Where its bytes go.
+#[derive(Debug)]
+enum Destination {
+    /// To their receive.
+    Request(Request),
+    /// Nowhere yet: nobody has asked for them.
+    Kept(Vec<u8>),
+}
+
 /// A message that nobody has asked for yet.
 #[derive(Debug)]
 pub(crate) enum Unexpected {
     /// A whole short message.
     Whole(Vec<u8>),
+    /// A short message in several packets, put together elsewhere.
+    Parts { stream: u32, len: u64 },
     /// An offer: the sender's request, the message's length, and its beginning.
     Offer { request: u64, len: u64, told: Vec<u8> },
 }
@@ -31,6 +51,7 @@ impl Unexpected {
     fn charge(&self) -> u64 {
         match self {
             Unexpected::Whole(bytes) => bytes.len() as u64 + KEEP_BYTES,
+            Unexpected::Parts { len, .. } => len.saturating_add(KEEP_BYTES),
             Unexpected::Offer { told, .. } if told.is_empty() => 0,
             Unexpected::Offer { told, .. } => told.len() as u64 + KEEP_BYTES,
         }
@@ -43,7 +64,7 @@ impl Unexpected {
     fn len(&self) -> u64 {
         match self {
             Unexpected::Whole(bytes) => bytes.len() as u64,
-            Unexpected::Offer { len, .. } => *len,
+            Unexpected::Parts { len, .. } | Unexpected::Offer { len, .. } => *len,
         }
     }
 }
@@ -90,6 +111,9 @@ impl Tagged {
                 self.give_back(endpoint, from, len + KEEP_BYTES);
                 Received::Done(Status::received(from, envelope.tag, len, sink.capacity()))
             }
+            Unexpected::Parts { stream, len } => {
+                self.receive_parts(endpoint, from, envelope.tag, stream, len, sink)
+            }
             Unexpected::Offer { request, len, told } => {
                 sink.take_kept(0, &told);
                 let slot = self.requests.next_slot();
@@ -100,6 +124,34 @@ impl Tagged {
                 Received::Pending(self.accept(endpoint, slot, from, envelope.tag, request, len, base, sink))
             }
         }
+    }
+
+    /// Receives a message of which only some packets may have come.
+    fn receive_parts(
+        &mut self,
+        endpoint: &mut Endpoint,
+        from: Peer,
+        tag: i32,
+        number: u32,
+        len: u64,
+        mut sink: Sink,
+    ) -> Received {
+        let streams = &mut self.peers[from.index()].streams;
+        // Its sender was lost before all of it had come.
+        let lost = Received::Done(Status::failed(from, Failure::Lost(from)));
+        let Some(at) = streams.iter().position(|stream| stream.number == number) else { return lost };
+        let Destination::Kept(bytes) = &mut streams[at].to else { return lost };
+        sink.take_kept(0, bytes);
+        let got = bytes.len() as u64;
+        if got == len {
+            streams.swap_remove(at);
+            self.give_back(endpoint, from, len + KEEP_BYTES);
+            return Received::Done(Status::received(from, tag, len, sink.capacity()));
+        }
+        let state = State::Arriving { from, tag, len, base: 0, got, expected: len, sink };
+        let request = self.requests.add(state);
+        streams[at].to = Destination::Request(request);
+        Received::Pending(request)
     }
 
     /// What a receive would find now, if anything.
@@ -142,6 +194,9 @@ impl Tagged {
     #[inline]
     pub(super) fn on_eager(&mut self, endpoint: &mut Endpoint, mut packet: Incoming<'_>) -> Flow {
         let (from, envelope) = (packet.from, Envelope::from_imm(packet.imm));
+        if let Some(stream) = packet.stream {
+            return self.on_eager_part(endpoint, packet, stream);
+        }
         match self.posted.find(from, envelope) {
             Some(slot) => {
                 let (request, len) = (self.requests.in_slot(slot), packet.total);
@@ -155,6 +210,69 @@ impl Tagged {
             }
             None => self.keep(from, envelope, Unexpected::Whole(packet.to_vec())),
         }
+    }
+
+    /// A packet of a short message in several.
+    #[inline(never)]
+    fn on_eager_part(&mut self, endpoint: &mut Endpoint, packet: Incoming<'_>, number: u32) -> Flow {
+        let (from, len, is_last) = (packet.from, packet.total, packet.is_last());
+        let known = |peer: &TagPeer| peer.streams.iter().position(|stream| stream.number == number);
+        let mut at = known(&self.peers[from.index()]);
+        if at.is_none() && packet.offset == 0 {
+            let flow = self.on_eager_begin(from, Envelope::from_imm(packet.imm), number, len);
+            if flow != Flow::Continue {
+                return flow;
+            }
+            at = known(&self.peers[from.index()]);
+        }
+        let Some(at) = at else { return Flow::Continue };
+        let streams = &mut self.peers[from.index()].streams;
+        match &mut streams[at].to {
+            Destination::Kept(bytes) => {
+                let start = bytes.len();
+                bytes.resize(start + packet.remaining(), 0);
+                let mut packet = packet;
+                packet.read(&mut bytes[start..]);
+            }
+            Destination::Request(request) => {
+                let request = *request;
+                if is_last {
+                    streams.swap_remove(at);
+                }
+                let flow = self.on_arriving(request, packet);
+                if is_last {
+                    self.give_back(endpoint, from, len.saturating_add(KEEP_BYTES));
+                }
+                return flow;
+            }
+        }
+        Flow::Continue
+    }
+
+    /// The first packet of a short message in several: finds its receive, or begins to keep it.
+    fn on_eager_begin(&mut self, from: Peer, envelope: Envelope, number: u32, len: u64) -> Flow {
+        let to = match self.posted.find(from, envelope) {
+            Some(slot) => {
+                let request = self.requests.in_slot(slot);
+                let placeholder = State::Done(Status::good(from, envelope.tag, len));
+                let Some(State::Posted { sink, .. }) = self.requests.replace(request, placeholder) else {
+                    return Flow::Continue;
+                };
+                let tag = envelope.tag;
+                let arriving = State::Arriving { from, tag, len, base: 0, got: 0, expected: len, sink };
+                self.requests.replace(request, arriving);
+                Destination::Request(request)
+            }
+            None => {
+                let flow = self.keep(from, envelope, Unexpected::Parts { stream: number, len });
+                if flow != Flow::Continue {
+                    return flow;
+                }
+                Destination::Kept(Vec::with_capacity(len.min(EAGER_BYTES_MAX) as usize))
+            }
+        };
+        self.peers[from.index()].streams.push(Stream { number, to });
+        Flow::Continue
     }
 
     /// Keeps a message until somebody asks for it, unless its sender has gone too far.
@@ -238,15 +356,18 @@ impl Tagged {
     }
 
     /// More of an accepted message has arrived.
-    pub(super) fn on_rest(&mut self, mut packet: Incoming<'_>) {
-        let request = Request::from_wire(packet.imm);
+    pub(super) fn on_rest(&mut self, packet: Incoming<'_>) -> Flow {
+        self.on_arriving(Request::from_wire(packet.imm), packet)
+    }
+
+    fn on_arriving(&mut self, request: Request, mut packet: Incoming<'_>) -> Flow {
         let Some(State::Arriving { from, tag, len, base, got, expected, sink }) =
             self.requests.get_mut(request)
         else {
-            return;
+            return Flow::Continue;
         };
         if *from != packet.from || packet.total != *expected || packet.offset != *got {
-            return;
+            return Flow::Distrust;
         }
         *got += packet.remaining() as u64;
         sink.take(*base + packet.offset, &mut packet);
@@ -254,6 +375,7 @@ impl Tagged {
             let status = Status::received(*from, *tag, *len, sink.capacity());
             self.requests.finish(request, status);
         }
+        Flow::Continue
     }
 
     /// Credit for a message that is not kept any more; told to its sender now and then.

@@ -3,7 +3,7 @@
 use super::body::Source;
 use super::matching::Envelope;
 use super::requests::{Request, State, Status};
-use super::{EAGER, EAGER_BYTES_MAX, KEEP_BYTES, OFFER, OFFERS_MAX, REST, Tagged};
+use super::{EAGER, EAGER_BYTES_MAX, KEEP_BYTES, OFFER, OFFERS_MAX, REST, Tagged, WHOLE_BYTES_MAX};
 use crate::Peer;
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
@@ -27,6 +27,8 @@ pub enum Sent {
     Pending(Request),
 }
 
+/// Bytes of one packet of a message of some length: taking one out overlaps with putting in the next.
+const PIECE_BYTES: usize = 8 << 10;
 /// Bytes that open an offer: the sender's request and the message's length.
 const OFFER_PREFIX: usize = 16;
 
@@ -44,7 +46,7 @@ impl Tagged {
     ) -> Result<Sent, SendError> {
         let Some(peer) = self.peers.get_mut(to.index()) else { return Err(SendError::NoSuchPeer(to)) };
         let charge = len + KEEP_BYTES;
-        if len <= EAGER_BYTES_MAX as u64
+        if len <= WHOLE_BYTES_MAX as u64
             && mode == Mode::Standard
             && peer.queue.is_empty()
             && peer.charged + charge <= self.credit
@@ -106,23 +108,17 @@ impl Tagged {
         let (envelope, mode, len) = (*envelope, *mode, *len);
         // What the receiver may keep of it; `None` if not even an empty message.
         let affordable = self.credit.checked_sub(self.peers[to.index()].charged + KEEP_BYTES);
-        if mode == Mode::Standard
-            && affordable.is_some_and(|most| len <= most)
-            && len <= EAGER_BYTES_MAX.min(endpoint.message_max(to)) as u64
-        {
-            let sent =
-                endpoint.send_with(to, EAGER, envelope.to_imm(), len as usize, |wire| source.fill(0, wire));
-            if sent.is_ok() {
-                self.peers[to.index()].charged += len + KEEP_BYTES;
-                self.requests.finish(request, Status::good(to, envelope.tag, len));
-            }
-            return sent != Err(SendError::Full);
+        if mode == Mode::Standard && affordable.is_some_and(|most| len <= most) && len <= EAGER_BYTES_MAX {
+            return match len <= WHOLE_BYTES_MAX.min(endpoint.message_max(to)) as u64 {
+                true => self.push_whole(endpoint, to, request),
+                false => self.push_begin(endpoint, to, request),
+            };
         }
         if self.peers[to.index()].offered >= OFFERS_MAX {
             return false;
         }
         let room = endpoint.packet_room(to).unwrap_or(0).saturating_sub(OFFER_PREFIX) as u64;
-        let told = len.min(affordable.unwrap_or(0)).min(room);
+        let told = len.min(affordable.unwrap_or(0)).min(room).min(WHOLE_BYTES_MAX as u64);
         let sent = endpoint.send_with(to, OFFER, envelope.to_imm(), told as usize + OFFER_PREFIX, |wire| {
             wire.write_u64(request.to_wire());
             wire.write_u64(len);
@@ -140,6 +136,44 @@ impl Tagged {
             }
         }
         sent != Err(SendError::Full)
+    }
+
+    /// Sends a queued message in one packet; false if there is no room.
+    fn push_whole(&mut self, endpoint: &mut Endpoint, to: Peer, request: Request) -> bool {
+        let Some(State::Queued { envelope, len, source, .. }) = self.requests.get_mut(request) else {
+            return true;
+        };
+        let (envelope, len) = (*envelope, *len);
+        let sent =
+            endpoint.send_with(to, EAGER, envelope.to_imm(), len as usize, |wire| source.fill(0, wire));
+        if sent.is_ok() {
+            self.peers[to.index()].charged += len + KEEP_BYTES;
+            self.requests.finish(request, Status::good(to, envelope.tag, len));
+        }
+        sent != Err(SendError::Full)
+    }
+
+    /// Begins to send a queued message in several packets; false if there is no room for the first.
+    fn push_begin(&mut self, endpoint: &mut Endpoint, to: Peer, request: Request) -> bool {
+        let Some(State::Queued { envelope, len, source, .. }) = self.requests.get_mut(request) else {
+            return true;
+        };
+        let (envelope, len) = (*envelope, *len);
+        let Ok(mut sending) = endpoint.begin(to, EAGER, envelope.to_imm(), len) else { return true };
+        match endpoint.push_packet(&mut sending, PIECE_BYTES, |wire, _| source.fill(0, wire)) {
+            Ok(_) => {}
+            Err(error) => return error != SendError::Full,
+        }
+        self.peers[to.index()].charged += len + KEEP_BYTES;
+        let tag = envelope.tag;
+        let placeholder = State::Done(Status::good(to, tag, len));
+        if let Some(State::Queued { source, .. }) = self.requests.replace(request, placeholder) {
+            self.requests.replace(request, State::Pushing { sending, tag, len, base: 0, source });
+            if self.push_rest(endpoint, request) {
+                self.pushing.push(request);
+            }
+        }
+        true
     }
 
     /// The receive for an offer of ours is there.
@@ -181,7 +215,8 @@ impl Tagged {
         let (to, tag, len) = (sending.to(), *tag, *len);
         while !sending.is_done() {
             let at = *base + sending.sent();
-            match endpoint.push_packet(sending, usize::MAX, |wire, _| source.fill(at, wire)) {
+            let most = if len <= EAGER_BYTES_MAX { PIECE_BYTES } else { usize::MAX };
+            match endpoint.push_packet(sending, most, |wire, _| source.fill(at, wire)) {
                 Ok(_) => {}
                 Err(SendError::Full) => return true,
                 Err(_) => {
