@@ -10,7 +10,7 @@ use crate::world::{ANY_SOURCE, ANY_TAG, PROC_NULL, TAG_UB, world};
 use barewire::core::region::Memory as Kept;
 use barewire::core::tagged::{self, Envelope, Failure, Gather, Scatter, Sink, Source, Want};
 use barewire::core::{Incoming, Peer};
-use barewire::mpi::datatype::Datatype;
+use barewire::mpi::datatype::{Basic, Datatype};
 use barewire::mpi::error::{Class, Error, Result};
 use barewire::mpi::group::Process;
 use barewire_sys::wirebuf::WireMut;
@@ -31,6 +31,11 @@ impl Buffer {
     #[inline]
     pub fn new(memory: Memory, count: i64, datatype: MPI_Datatype) -> Result<Buffer> {
         Ok(Buffer { memory, count, object: usable(datatype, memory, count)? })
+    }
+
+    /// No elements.
+    pub fn none() -> Buffer {
+        Buffer { memory: Memory::dangling(), count: 0, object: world().basic(Basic::Byte) }
     }
 
     /// Bytes of data.
@@ -220,6 +225,12 @@ impl Outcome {
     /// The error class, or success.
     pub fn code(&self) -> i32 {
         self.error.as_ref().map_or(0, |error| error.class() as i32)
+    }
+}
+
+impl From<Result<()>> for Outcome {
+    fn from(result: Result<()>) -> Outcome {
+        Outcome { status: Status::EMPTY, error: result.err() }
     }
 }
 
