@@ -249,8 +249,8 @@ fn probe_sees_claim_takes_and_cancel_withdraws() {
             let (Received::Pending(never), _) = rank.start_receive(Some(other), Some(77), 10) else {
                 panic!()
             };
-            assert!(rank.tagged.cancel(never));
-            assert!(!rank.tagged.cancel(never), "only once");
+            assert!(rank.tagged.cancel(&mut rank.ep, never));
+            assert!(!rank.tagged.cancel(&mut rank.ep, never), "only once");
             assert_eq!(rank.tagged.take(never).unwrap().failure, Some(Failure::Cancelled));
             rank.send(other, 2, b"");
         }

@@ -126,7 +126,12 @@ fn handler_of(world: &'static World, on: On) -> (Arc<Errhandler>, usize) {
             }
         }
         On::File(_) => return (world.file_errhandler(), MPI_File::NULL.0),
-        On::Nothing | On::Win(_) => {}
+        On::Win(win) => {
+            if let Some(found) = world.wins.get(win.0) {
+                return (found.errhandler(), win.0);
+            }
+        }
+        On::Nothing => {}
     }
     match world.comm(MPI_Comm(COMM_SELF)) {
         Ok(own) => (own.errhandler(), COMM_SELF),

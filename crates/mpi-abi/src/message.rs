@@ -34,6 +34,11 @@ impl Buffer {
         Ok(Buffer { memory, count, object: usable(datatype, memory, count)? })
     }
 
+    /// No elements.
+    pub fn none() -> Buffer {
+        Buffer { memory: Memory::dangling(), count: 0, object: world().basic(Basic::Byte) }
+    }
+
     /// Bytes of data.
     #[inline]
     pub fn len(&self) -> u64 {
@@ -230,6 +235,12 @@ impl Outcome {
     /// The error class, or success.
     pub fn code(&self) -> i32 {
         self.error.as_ref().map_or(0, |error| error.class() as i32)
+    }
+}
+
+impl From<Result<()>> for Outcome {
+    fn from(result: Result<()>) -> Outcome {
+        Outcome { status: Status::EMPTY, error: result.err() }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::world::lock;
 use barewire::core::Peer;
 use barewire::mpi::attr::{Attributes, Callbacks};
 use barewire::mpi::datatype::Datatype;
-use barewire::mpi::group::Group;
+use barewire::mpi::group::{Group, Process};
 use barewire::mpi::info::Info;
 use barewire::mpi::topology::Topology;
 use std::cell::RefCell;
@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex};
 
 /// A communicator.
 pub struct Comm {
-    /// Tells the messages of different communicators apart.
-    pub context: u32,
+    /// Tells the messages of different communicators apart; one that is still being made gets it at the end.
+    context: AtomicU32,
     /// The processes, by rank.
     pub group: Group,
     /// The processes on the other side of an intercommunicator.
@@ -105,7 +105,7 @@ impl Comm {
         Comm {
             net: net.clone(),
             tags: AtomicU32::new(0),
-            context,
+            context: AtomicU32::new(context),
             group,
             remote: None,
             rank,
@@ -117,16 +117,28 @@ impl Comm {
         }
     }
 
+    /// Its number, the same at all its processes.
+    #[inline]
+    pub fn context(&self) -> u32 {
+        // SYNC context: set once, before the request that made the communicator ends.
+        self.context.load(Ordering::Relaxed)
+    }
+
+    /// Gives a communicator that is being made its number.
+    pub fn set_context(&self, context: u32) {
+        self.context.store(context, Ordering::Relaxed);
+    }
+
     /// The context of the program's messages.
     #[inline]
     pub fn message_context(&self) -> u32 {
-        self.context << 1
+        self.context() << 1
     }
 
     /// The context of what collective calls send.
     #[inline]
     pub fn collective_context(&self) -> u32 {
-        self.context << 1 | 1
+        self.context() << 1 | 1
     }
 
     /// The tag of the next collective call: calls are in the same order everywhere, so everybody counts alike.
@@ -140,6 +152,12 @@ impl Comm {
     #[inline]
     pub fn partners(&self) -> &Group {
         self.remote.as_ref().unwrap_or(&self.group)
+    }
+
+    /// Whether a process is one of its.
+    pub fn has(&self, peer: Peer) -> bool {
+        let member = |group: &Group| group.rank_of(Process(peer.0)).is_some();
+        member(&self.group) || self.remote.as_ref().is_some_and(member)
     }
 
     /// The process at a rank of the own group that is known to exist.

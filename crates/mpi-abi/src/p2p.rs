@@ -5,9 +5,11 @@ use crate::fault::Fault;
 use crate::message::{Buffer, Outcome, Partner, anyone, outcome, plain, rank_of, target, wanted};
 use crate::object::CommRef;
 use crate::request::{Plan, Way};
+use crate::task::{Event, Need, Until};
+use crate::transport::Net;
 use crate::transport::send_error;
 use crate::world::{ANY_SOURCE, bad, world};
-use barewire::core::tagged::{self, Mode};
+use barewire::core::tagged::{self, Mode, Received, Sent};
 use barewire::mpi::error::{Class, Error, Result};
 
 /// The arguments that describe one side of a message.
@@ -74,13 +76,13 @@ pub fn isend(message: Message, handle: MPI_Comm, mode: Mode) -> Result<MPI_Reque
 }
 
 /// Sends a copy, which goes on by itself.
-pub fn bsend(message: Message, comm: MPI_Comm) -> Result<()> {
-    let comm = world().comm(comm)?;
+pub fn bsend(message: Message, handle: MPI_Comm) -> Result<()> {
+    let comm = world().comm(handle)?;
     let buffer = message.buffer()?;
     let Some((to, envelope)) = target(&comm, message.rank, message.tag)? else { return Ok(()) };
     let copy = buffer.copy();
     comm.net.with(|endpoint, layer| {
-        layer.requests.send_buffered(endpoint, &mut layer.tagged, to, envelope, copy)
+        layer.requests.send_buffered(endpoint, &mut layer.tagged, (to, envelope), handle, copy)
     })?
 }
 
@@ -262,7 +264,7 @@ pub fn send_init(message: Message, handle: MPI_Comm, how: Planned) -> Result<MPI
         (Some((to, envelope)), Planned::Direct(mode)) => Way::Send(to, envelope, mode),
         (Some((to, envelope)), Planned::Buffered) => Way::Buffered(to, envelope),
     };
-    let plan = Plan { buffer, way };
+    let plan = Plan::Message(buffer, way);
     comm.net.with(|_, layer| MPI_Request(layer.requests.add_plan(handle, Partner::Receiver, plan)))
 }
 
@@ -271,35 +273,99 @@ pub fn recv_init(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
     let comm = world().comm(handle)?;
     let buffer = message.buffer()?;
     let way = wanted(&comm, message.rank, message.tag)?.map_or(Way::Nothing, Way::Receive);
-    let (partner, plan) = (Partner::of(&comm, message.rank), Plan { buffer, way });
+    let (partner, plan) = (Partner::of(&comm, message.rank), Plan::Message(buffer, way));
     comm.net.with(|_, layer| MPI_Request(layer.requests.add_plan(handle, partner, plan)))
 }
 
-/// Gives the library memory for buffered sends; copies are kept elsewhere, only its size counts.
-pub fn attach(memory: Memory, size: i64) -> Result<()> {
-    const AUTOMATIC: usize = 2;
+/// Gives the library memory for buffered sends; copies are kept elsewhere, only its size counts. `owner` is the handle of what it
+/// is attached to, 0 for the job.
+pub fn attach(owner: usize, memory: Memory, size: i64) -> Result<()> {
     let bytes = u64::try_from(size).map_err(|_| Error::new(Class::Arg, format!("size is {size}")))?;
     anyone()?.net.with(|_, layer| {
-        if layer.requests.attached.is_some() {
+        if layer.requests.attached.contains_key(&owner) {
             return Err(Error::new(Class::Buffer, "a buffer is attached already"));
         }
         let limit = if memory.address() == AUTOMATIC { u64::MAX } else { bytes };
-        layer.requests.attached = Some((memory.address(), limit));
+        layer.requests.attached.insert(owner, (memory.address(), limit));
         Ok(())
     })?
 }
+
+/// The standard's `MPI_BUFFER_AUTOMATIC`.
+const AUTOMATIC: usize = 2;
 
 /// Waits until all buffered sends have left.
 pub fn flush() -> Result<()> {
     anyone()?.net.wait("buffered sends", |layer| layer.requests.none_left_behind(&mut layer.tagged))
 }
 
+/// [`flush`] with a request.
+pub fn iflush() -> Result<MPI_Request> {
+    let comm = anyone()?;
+    let net = comm.net.clone();
+    task(&comm, MPI_Comm(0x102), async move {
+        Until(&net, Need { what: Event::Flushed, lost: usize::MAX }).await;
+        Outcome::NOBODY
+    })
+}
+
 /// Takes the memory for buffered sends back: its address and size.
-pub fn detach() -> Result<(usize, i64)> {
+pub fn detach(owner: usize) -> Result<(usize, i64)> {
     flush()?;
-    let attached = anyone()?.net.with(|_, layer| layer.requests.attached.take())?;
+    let attached = anyone()?.net.with(|_, layer| layer.requests.attached.remove(&owner))?;
     let (address, size) = attached.ok_or_else(|| Error::new(Class::Buffer, "no buffer is attached"))?;
     Ok((address, if size == u64::MAX { 0 } else { size as i64 }))
+}
+
+/// Sends one message while receiving another, with one request for both.
+pub fn isendrecv(out: Message, into: Message, handle: MPI_Comm, replaces: bool) -> Result<MPI_Request> {
+    let buffer = out.buffer()?;
+    let from = if replaces { buffer.copy() } else { buffer.source() };
+    let comm = world().comm(handle)?;
+    let sink = into.buffer()?.sink();
+    let (to, want) = (target(&comm, out.rank, out.tag)?, wanted(&comm, into.rank, into.tag)?);
+    let received = want.map(|want| comm.net.start_receive(want, sink)).transpose()?;
+    let sent =
+        to.map(|(to, envelope)| comm.net.start_send(to, envelope, Mode::Standard, from)).transpose()?;
+    let (net, partner) = (comm.net.clone(), Partner::of(&comm, into.rank));
+    task(&comm, handle, async move {
+        let sent = match sent {
+            Some(Sent::Pending(request)) => end(&net, request).await.map(|status| outcome(None, &status)),
+            _ => Ok(Outcome::NOBODY),
+        };
+        let received = match received {
+            Some(Received::Pending(request)) => {
+                end(&net, request).await.map(|status| partner.outcome(&status))
+            }
+            Some(Received::Done(status)) => Ok(partner.outcome(&status)),
+            None => Ok(Outcome::from_proc_null()),
+        };
+        match (sent, received) {
+            (Err(error), _) | (Ok(Outcome { error: Some(error), .. }), _) | (_, Err(error)) => {
+                Outcome { status: Status::EMPTY, error: Some(error) }
+            }
+            (_, Ok(outcome)) => outcome,
+        }
+    })
+}
+
+/// Waits for the end of a send or receive, within a task.
+pub async fn end(net: &Net, request: tagged::Request) -> Result<tagged::Status> {
+    Until(net, Need { what: Event::End(request), lost: usize::MAX }).await;
+    let status = net.with(|_, layer| layer.tagged.take(request))?;
+    status.ok_or_else(|| Error::new(Class::Intern, "a request ended twice"))
+}
+
+/// A request for a task that begins now.
+pub fn task(
+    comm: &CommRef,
+    handle: MPI_Comm,
+    steps: impl Future<Output = Outcome> + Send + 'static,
+) -> Result<MPI_Request> {
+    let task = comm.net.tasks.add(Box::pin(steps));
+    let request = comm.net.with(|_, layer| layer.requests.add_task(handle, task))?;
+    comm.net.tasks.run(&comm.net);
+    Ok(MPI_Request(request))
 }
 
 fn ended(comm: &CommRef, handle: MPI_Comm, outcome: Outcome) -> Result<MPI_Request> {

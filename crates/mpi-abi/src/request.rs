@@ -4,14 +4,18 @@
 //! slab has grown, no memory.
 
 use crate::boundary::{MPI_Comm, Status};
+use crate::general::General;
 use crate::message::{Buffer, Outcome, Partner};
 use crate::slab::Slab;
+use crate::task::{Steps, Task};
 use crate::transport::send_error;
 use crate::world::bad;
 use barewire::core::Endpoint;
 use barewire::core::Peer;
 use barewire::core::tagged::{self, Envelope, Matched, Mode, Received, Sent, Tagged, Want};
 use barewire::mpi::error::{Class, Error, Result};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 /// The requests and matched messages of a process.
 pub struct Requests {
@@ -22,8 +26,9 @@ pub struct Requests {
     left_behind: Vec<(tagged::Request, u64)>,
     /// Receives that go on without a handle.
     orphans: Vec<tagged::Request>,
-    /// The address and size of the attached buffer; `u64::MAX` for one without limit.
-    pub attached: Option<(usize, u64)>,
+    /// The addresses and sizes of attached buffers by the handle of what they are attached to, 0 for the job; `u64::MAX` for one
+    /// without limit.
+    pub attached: HashMap<usize, (usize, u64)>,
 }
 
 /// An operation the program has a handle of.
@@ -39,16 +44,23 @@ enum State {
     /// Persistent and not started.
     Inactive,
     Active(tagged::Request),
+    /// An operation of many steps.
+    Task(Arc<Task>),
+    /// Ends when the program says so.
+    General(Arc<General>),
     Ended(Outcome),
 }
 
 /// A persistent operation: what to do when it is started.
-pub struct Plan {
-    /// The message.
-    pub buffer: Buffer,
-    /// What to do with it.
-    pub way: Way,
+pub enum Plan {
+    /// A message.
+    Message(Buffer, Way),
+    /// Steps to be made anew each time.
+    Steps(Again),
 }
+
+/// Makes the steps of a persistent operation.
+pub type Again = Arc<dyn Fn() -> Steps + Send + Sync>;
 
 /// What a persistent operation does.
 #[derive(Debug, Clone, Copy)]
@@ -71,6 +83,8 @@ pub struct Completion {
     pub comm: MPI_Comm,
     /// Whether the handle stays, because it can be started again.
     pub stays: bool,
+    /// Whose status the program itself knows.
+    pub general: Option<Arc<General>>,
 }
 
 impl Default for Requests {
@@ -80,7 +94,7 @@ impl Default for Requests {
             messages: Slab::new(9),
             left_behind: Vec::new(),
             orphans: Vec::new(),
-            attached: None,
+            attached: HashMap::new(),
         }
     }
 }
@@ -108,12 +122,21 @@ impl Requests {
 
     /// A handle for what has already ended.
     pub fn add_ended(&mut self, comm: MPI_Comm, outcome: Outcome) -> usize {
-        self.slab.insert(Request {
-            comm,
-            partner: Partner::Receiver,
-            state: State::Ended(outcome),
-            plan: None,
-        })
+        self.add(comm, State::Ended(outcome))
+    }
+
+    /// A handle for an operation of many steps.
+    pub fn add_task(&mut self, comm: MPI_Comm, task: Arc<Task>) -> usize {
+        self.add(comm, State::Task(task))
+    }
+
+    /// A handle for what ends when the program says so.
+    pub fn add_general(&mut self, general: Arc<General>) -> usize {
+        self.add(MPI_Comm(0x102), State::General(general))
+    }
+
+    fn add(&mut self, comm: MPI_Comm, state: State) -> usize {
+        self.slab.insert(Request { comm, partner: Partner::Receiver, state, plan: None })
     }
 
     /// A handle for a persistent operation.
@@ -136,6 +159,8 @@ impl Requests {
     pub fn is_done(&self, tagged: &Tagged, handle: usize) -> bool {
         match self.slab.get(handle).map(|request| &request.state) {
             Some(State::Active(request)) => tagged.is_done(*request),
+            Some(State::Task(task)) => task.is_done(),
+            Some(State::General(general)) => general.is_done(),
             _ => true,
         }
     }
@@ -150,10 +175,17 @@ impl Requests {
         let Some(request) = self.slab.get_mut(handle) else {
             return Err(bad(Class::Request, "MPI_REQUEST_NULL", handle, 0x180));
         };
-        if let State::Active(under_way) = request.state {
-            let status =
-                tagged.take(under_way).ok_or_else(|| Error::new(Class::Intern, "a request ended twice"))?;
-            request.state = State::Ended(request.partner.outcome(&status));
+        match &request.state {
+            State::Active(under_way) => {
+                let status = tagged
+                    .take(*under_way)
+                    .ok_or_else(|| Error::new(Class::Intern, "a request ended twice"))?;
+                request.state = State::Ended(request.partner.outcome(&status));
+            }
+            State::Task(task) => {
+                request.state = State::Ended(task.outcome());
+            }
+            State::General(_) | State::Inactive | State::Ended(_) => {}
         }
         Ok(match &request.state {
             State::Ended(outcome) => outcome.clone(),
@@ -169,10 +201,13 @@ impl Requests {
         let (comm, stays) = (request.comm, request.plan.is_some());
         if stays {
             request.state = State::Inactive;
-        } else {
-            self.slab.remove(handle);
+            return Ok(Completion { outcome, comm, stays, general: None });
         }
-        Ok(Completion { outcome, comm, stays })
+        let general = match self.slab.remove(handle) {
+            Some(Request { state: State::General(general), .. }) => Some(general),
+            _ => None,
+        };
+        Ok(Completion { outcome, comm, stays, general })
     }
 
     /// [`Requests::complete`] for the usual case: a request for once that is done and went well. None for every other, which
@@ -192,32 +227,56 @@ impl Requests {
         Some(status)
     }
 
-    /// Starts a persistent operation.
-    pub fn start(&mut self, endpoint: &mut Endpoint, tagged: &mut Tagged, handle: usize) -> Result<()> {
+    /// The request that ends when the program says so, if it is one.
+    pub fn general(&self, handle: usize) -> Option<Arc<General>> {
+        match &self.slab.get(handle)?.state {
+            State::General(general) => Some(general.clone()),
+            _ => None,
+        }
+    }
+
+    /// Notes the task a persistent operation of many steps has become.
+    pub fn started(&mut self, handle: usize, task: Arc<Task>) -> Result<()> {
+        self.slab.get_mut(handle).ok_or_else(gone)?.state = State::Task(task);
+        Ok(())
+    }
+
+    /// Starts a persistent operation; gives the steps of one that has many, to be made a task.
+    pub fn start(
+        &mut self,
+        endpoint: &mut Endpoint,
+        tagged: &mut Tagged,
+        handle: usize,
+    ) -> Result<Option<Again>> {
         let Some(request) = self.slab.get_mut(handle) else {
             return Err(bad(Class::Request, "MPI_REQUEST_NULL", handle, 0x180));
         };
         let (Some(plan), State::Inactive) = (&request.plan, &request.state) else {
             return Err(Error::new(Class::Request, "the request is not persistent, or has been started"));
         };
-        request.state = match plan.way {
+        let (buffer, way) = match &**plan {
+            Plan::Steps(again) => return Ok(Some(again.clone())),
+            Plan::Message(buffer, way) => (buffer, *way),
+        };
+        request.state = match way {
             Way::Nothing => State::Ended(Outcome::from_proc_null()),
             Way::Receive(want) => {
-                state_of_receive(&request.partner, tagged.receive(endpoint, want, plan.buffer.sink()))
+                state_of_receive(&request.partner, tagged.receive(endpoint, want, buffer.sink()))
             }
             Way::Send(to, envelope, mode) => {
-                let (len, source) = plan.buffer.source();
+                let (len, source) = buffer.source();
                 state_of_send(tagged.send(endpoint, to, envelope, mode, len, source).map_err(send_error)?)
             }
             Way::Buffered(to, envelope) => {
-                let message = plan.buffer.copy();
-                self.send_buffered(endpoint, tagged, to, envelope, message)?;
+                let message = buffer.copy();
+                let owner = request.comm;
+                self.send_buffered(endpoint, tagged, (to, envelope), owner, message)?;
                 let request = self.slab.get_mut(handle).ok_or_else(gone)?;
                 request.state = State::Ended(Outcome::NOBODY);
-                return Ok(());
+                return Ok(None);
             }
         };
-        Ok(())
+        Ok(None)
     }
 
     /// Sends a copy that goes on by itself, if the attached buffer would have room for it.
@@ -225,13 +284,14 @@ impl Requests {
         &mut self,
         endpoint: &mut Endpoint,
         tagged: &mut Tagged,
-        to: Peer,
-        envelope: Envelope,
+        (to, envelope): (Peer, Envelope),
+        owner: MPI_Comm,
         (len, source): (u64, tagged::Source),
     ) -> Result<()> {
         self.none_left_behind(tagged);
         let used: u64 = self.left_behind.iter().map(|(_, bytes)| bytes).sum();
-        let room = self.attached.map_or(0, |(_, size)| size.saturating_sub(used));
+        let attached = self.attached.get(&owner.0).or_else(|| self.attached.get(&0));
+        let room = attached.map_or(0, |(_, size)| size.saturating_sub(used));
         if len > room {
             let what = format!("{len} bytes do not fit the {room} that are free of the attached buffer");
             return Err(Error::new(Class::Buffer, what));
@@ -245,9 +305,9 @@ impl Requests {
     }
 
     /// Tries to take back an operation.
-    pub fn cancel(&mut self, tagged: &mut Tagged, handle: usize) -> Result<()> {
-        if let State::Active(under_way) = self.get(handle)?.state {
-            tagged.cancel(under_way);
+    pub fn cancel(&mut self, endpoint: &mut Endpoint, tagged: &mut Tagged, handle: usize) -> Result<()> {
+        if let State::Active(under_way) = &self.get(handle)?.state {
+            tagged.cancel(endpoint, *under_way);
         }
         Ok(())
     }
@@ -264,6 +324,16 @@ impl Requests {
         }
         self.none_left_behind(tagged);
         Ok(())
+    }
+
+    /// Notes a send that goes on without a handle.
+    pub fn leave_behind(&mut self, request: tagged::Request) {
+        self.left_behind.push((request, 0));
+    }
+
+    /// Whether no send without a handle is under way.
+    pub fn has_left_all(&self, tagged: &Tagged) -> bool {
+        self.left_behind.iter().all(|&(request, _)| tagged.is_done(request))
     }
 
     /// Forgets those without a handle that have ended; true if no send is left.

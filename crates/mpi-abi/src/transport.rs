@@ -9,6 +9,7 @@ use crate::boundary::Gate;
 use crate::message::kept;
 use crate::object::Comm;
 use crate::request::Requests;
+use crate::task::Tasks;
 use barewire::core::boot;
 use barewire::core::region::Memory;
 use barewire::core::shared::Shared;
@@ -18,6 +19,7 @@ use barewire::core::tagged::{
 use barewire::core::wait::Waiting;
 use barewire::core::{Config, Deliver, Endpoint, Flow, Incoming, Peer, SendError, WaitError};
 use barewire::mpi::error::{Class, Error, Result};
+use std::cell::Cell;
 use std::sync::{PoisonError, RwLock};
 
 /// A process's connection with its job.
@@ -27,6 +29,8 @@ pub struct Net {
     pub rank: u32,
     /// Processes in the job.
     pub size: u32,
+    /// Operations of many steps that go on meanwhile.
+    pub tasks: Tasks,
     line: Line,
 }
 
@@ -43,6 +47,8 @@ pub struct Layer {
     pub tagged: Tagged,
     /// Requests and matched messages the program has handles of.
     pub requests: Requests,
+    /// Processes that are gone, in the order in which this one learned of it.
+    pub lost: Vec<Peer>,
 }
 
 impl Deliver for Layer {
@@ -53,6 +59,7 @@ impl Deliver for Layer {
 
     fn peer_lost(&mut self, endpoint: &mut Endpoint, peer: Peer) {
         self.tagged.peer_lost(endpoint, peer);
+        self.lost.push(peer);
     }
 }
 
@@ -63,13 +70,13 @@ impl Net {
         let job = boot::from_environment().map_err(|error| other(&error))?;
         let endpoint = Endpoint::open(job, Config::default()).map_err(|error| other(&error))?;
         let (rank, size) = (endpoint.me().0, endpoint.size());
-        let layer = Layer { tagged: Tagged::new(&endpoint), requests: Requests::default() };
+        let layer = Layer { tagged: Tagged::new(&endpoint), requests: Requests::default(), lost: Vec::new() };
         let line = if threads {
             Line::Many(RwLock::new(Some(Shared::new(endpoint, layer).map_err(|error| other(&error))?)))
         } else {
             Line::One(Gate::new(Some(Box::new((endpoint, layer)))))
         };
-        Ok(Net { rank, size, line })
+        Ok(Net { rank, size, tasks: Tasks::default(), line })
     }
 
     /// Uses the endpoint and what is under way.
@@ -87,15 +94,41 @@ impl Net {
         }
     }
 
-    /// Makes progress until `done` says so.
+    /// Makes progress until `done` says so; tasks go on meanwhile.
     #[inline]
     pub fn wait(&self, what: &'static str, done: impl FnMut(&mut Layer) -> bool) -> Result<()> {
         self.wait_then(what, done, |_| ())
     }
 
-    /// Makes progress until `done` says so, and then takes what came of it.
+    /// Makes progress until `done` says so, and then takes what came of it; tasks go on meanwhile.
     #[inline]
     pub fn wait_then<R>(
+        &self,
+        what: &'static str,
+        mut done: impl FnMut(&mut Layer) -> bool,
+        then: impl FnOnce(&mut Layer) -> R,
+    ) -> Result<R> {
+        let mut then = Some(then);
+        loop {
+            let ended = Cell::new(false);
+            let came = self.wait_inside(
+                what,
+                |layer| {
+                    ended.set(done(layer));
+                    ended.get() || (!self.tasks.is_empty() && self.tasks.can_go_on(layer))
+                },
+                |layer| then.take_if(|_| ended.get()).map(|then| then(layer)),
+            )?;
+            match came {
+                Some(came) => return Ok(came),
+                None => self.tasks.run(self),
+            }
+        }
+    }
+
+    /// Makes progress until `done` says so, without leaving the door, and then takes what came of it.
+    #[inline]
+    fn wait_inside<R>(
         &self,
         what: &'static str,
         mut done: impl FnMut(&mut Layer) -> bool,
@@ -127,7 +160,11 @@ impl Net {
         self.with(|endpoint, layer| {
             endpoint.progress(layer, usize::MAX);
             layer.tagged.advance(endpoint);
-        })
+        })?;
+        if !self.tasks.is_empty() {
+            self.tasks.run(self);
+        }
+        Ok(())
     }
 
     /// Starts a send.
@@ -179,21 +216,23 @@ impl Net {
         }
     }
 
-    /// Sends bytes to a rank of `comm`, in its collective context.
-    fn tell(&self, comm: &Comm, to: usize, tag: i32, bytes: &[u8]) -> Result<Sent> {
+    /// Sends bytes to a process, in the collective context of `comm`.
+    fn tell(&self, comm: &Comm, to: Peer, tag: i32, bytes: &[u8]) -> Result<Sent> {
         let envelope = Envelope { context: comm.collective_context(), tag };
-        self.start_send(comm.peer(to), envelope, Mode::Standard, (bytes.len() as u64, kept(bytes)))
+        self.start_send(to, envelope, Mode::Standard, (bytes.len() as u64, kept(bytes)))
     }
 
-    /// Receives bytes, however many, from a rank of `comm` in its collective context.
-    fn hear(&self, comm: &Comm, from: usize, tag: i32) -> Result<Vec<u8>> {
-        let want = Want { context: comm.collective_context(), from: Some(comm.peer(from)), tag: Some(tag) };
+    /// Receives bytes, however many, from a process in the collective context of `comm`.
+    fn hear(&self, comm: &Comm, from: Peer, tag: i32) -> Result<Vec<u8>> {
+        let want = Want { context: comm.collective_context(), from: Some(from), tag: Some(tag) };
         let mut found = None;
+        let mut lost = false;
         self.wait("another process to make a communicator", |layer| {
             found = layer.tagged.claim(&want);
-            found.is_some()
+            lost = layer.lost.iter().any(|peer| *peer == from || comm.has(*peer));
+            found.is_some() || lost
         })?;
-        let Some(matched) = found else { return Err(Error::new(Class::Intern, "a message got lost")) };
+        let Some(matched) = found else { return Err(send_error(SendError::Lost(from))) };
         let len = matched.status().len as usize;
         let memory = Memory::private(len);
         let sink = Sink::Memory(memory.clone(), 0, len);
@@ -221,14 +260,22 @@ impl Net {
                     bytes.extend(said);
                 }
             }
-            let sent = self.tell(comm, (comm.rank + step) % size, tag, &bytes)?;
-            let told = self.hear(comm, (comm.rank + size - step) % size, tag)?;
+            let sent = self.tell(comm, comm.peer((comm.rank + step) % size), tag, &bytes)?;
+            let told = self.hear(comm, comm.peer((comm.rank + size - step) % size), tag)?;
             self.finish_send(sent)?;
             note(&told, &mut heard);
             step *= 2;
         }
         let missing = || Error::new(Class::Intern, "a process sent nonsense while making a communicator");
         heard.into_iter().map(|said| said.ok_or_else(missing)).collect()
+    }
+
+    /// Exchanges some bytes with one process, in the collective context of `comm`.
+    pub fn swap(&self, comm: &Comm, with: Peer, tag: i32, mine: &[u8]) -> Result<Vec<u8>> {
+        let sent = self.tell(comm, with, tag, mine)?;
+        let told = self.hear(comm, with, tag)?;
+        self.finish_send(sent)?;
+        Ok(told)
     }
 
     /// Ends the whole job with this exit code.

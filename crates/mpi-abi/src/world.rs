@@ -6,6 +6,7 @@
 use crate::boundary::{MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Op};
 use crate::fault::Errhandler;
 use crate::object::{AttributeCallbacks, Comm, CommRef, F90Key, Session, TypeObject, TypeRef, UserOp};
+use crate::rma::Window;
 use crate::table::{DYNAMIC, Table};
 use crate::transport::Net;
 use barewire::mpi::attr::Keyvals;
@@ -42,6 +43,8 @@ pub struct World {
     pub errhandlers: Table<Errhandler>,
     /// Sessions.
     pub sessions: Table<Session>,
+    /// Windows.
+    pub wins: Table<Window>,
     /// Attribute keys.
     pub keyvals: Mutex<Keyvals<AttributeCallbacks>>,
     /// Error classes and codes.
@@ -112,6 +115,7 @@ impl World {
             ops: Table::new(5),
             errhandlers: Table::new(6),
             sessions: Table::new(7),
+            wins: Table::new(10),
             keyvals: Mutex::new(Keyvals::new(FIRST_KEYVAL)),
             codes: Mutex::new(Codes::new()),
             f90_types: Mutex::new(HashMap::new()),
@@ -227,10 +231,15 @@ impl World {
         CommRef::forget_all();
     }
 
+    /// A predefined datatype.
+    pub fn basic(&self, basic: Basic) -> TypeRef {
+        TypeRef::Basic(&world().basics[basic.index()])
+    }
+
     /// A datatype.
     pub fn datatype(&self, handle: MPI_Datatype) -> Result<TypeRef> {
         if let Some(basic) = Basic::from_handle(handle.0) {
-            return Ok(TypeRef::Basic(&world().basics[basic.index()]));
+            return Ok(self.basic(basic));
         }
         let found = self.types.get(handle.0);
         found.map(TypeRef::Derived).ok_or_else(|| bad(Class::Type, "MPI_DATATYPE_NULL", handle.0, 0x200))

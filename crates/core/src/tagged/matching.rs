@@ -280,6 +280,16 @@ impl<T> Waiting<T> {
         self.order.remove(&turn);
         self.chains.remove(at).map(|message| (from, envelope, message))
     }
+
+    /// Takes out the first message for which `is_it` holds, whoever would have received it.
+    pub fn take_back(&mut self, is_it: impl Fn(Peer, &T) -> bool) -> Option<T> {
+        let (&turn, &at) = self.order.iter().find(|&(_, &at)| {
+            let node = &self.chains.nodes[at as usize];
+            node.value.as_ref().is_some_and(|message| is_it(node.key.0, message))
+        })?;
+        self.order.remove(&turn);
+        self.chains.remove(at)
+    }
 }
 
 #[cfg(test)]

@@ -40,6 +40,10 @@ pub(crate) const REST: Port = Port(0xfff3);
 pub(crate) const MATCHED: Port = Port(0xfff4);
 /// Credit comes back; the immediate says how much.
 pub(crate) const CREDIT: Port = Port(0xfff5);
+/// An offer of the sender's is taken back, if nobody has taken it; the immediate is the sender's request.
+pub(crate) const RECALL: Port = Port(0xfff6);
+/// An offer was taken back; the immediate is the sender's request.
+pub(crate) const RECALLED: Port = Port(0xfff7);
 
 /// Longest message that goes without being offered first.
 const EAGER_BYTES_MAX: u64 = 256 << 10;
@@ -178,6 +182,8 @@ impl Deliver for Tagged {
             OFFER => return self.on_offer(endpoint, packet),
             ACCEPT => self.on_accept(endpoint, packet),
             MATCHED => self.on_matched(packet),
+            RECALL => self.on_recall(endpoint, packet),
+            RECALLED => self.on_recalled(packet),
             CREDIT => {
                 let peer = &mut self.peers[packet.from.index()];
                 peer.charged = peer.charged.saturating_sub(packet.imm);

@@ -4,7 +4,8 @@ use super::body::Sink;
 use super::matching::{Envelope, Want};
 use super::requests::{Failure, Request, State, Status};
 use super::{
-    ACCEPT, CREDIT, EAGER_BYTES_MAX, KEEP_BYTES, KEPT_CREDITS_MAX, MATCHED, OFFERS_MAX, TagPeer, Tagged,
+    ACCEPT, CREDIT, EAGER_BYTES_MAX, KEEP_BYTES, KEPT_CREDITS_MAX, MATCHED, OFFERS_MAX, RECALL, RECALLED,
+    TagPeer, Tagged,
 };
 use crate::Peer;
 use crate::endpoint::Endpoint;
@@ -163,15 +164,21 @@ impl Tagged {
     /// Takes the message that a receive would find now out of the matching.
     pub fn claim(&mut self, want: &Want) -> Option<Matched> {
         let (from, envelope, message) = self.waiting.take(want)?;
-        let peer = &mut self.peers[from.index()];
-        peer.kept = peer.kept.saturating_sub(message.charge());
-        peer.offers = peer.offers.saturating_sub(u32::from(message.is_offer()));
+        self.release(from, &message);
         Some(Matched { from, envelope, message })
     }
 
-    /// Takes back a receive whose message has not come, or a send that has not left; false if it is too late. The request
-    /// then ends as cancelled.
-    pub fn cancel(&mut self, request: Request) -> bool {
+    /// A message is not kept any more.
+    fn release(&mut self, from: Peer, message: &Unexpected) {
+        let peer = &mut self.peers[from.index()];
+        peer.kept = peer.kept.saturating_sub(message.charge());
+        peer.offers = peer.offers.saturating_sub(u32::from(message.is_offer()));
+    }
+
+    /// Takes back a receive whose message has not come, or a send that has not left; the request then ends as cancelled. A send
+    /// that has been offered is recalled: it ends as cancelled or, if its receive has been found meanwhile, as usual. True if
+    /// it has ended.
+    pub fn cancel(&mut self, endpoint: &mut Endpoint, request: Request) -> bool {
         match self.requests.get(request) {
             Some(&State::Posted { place, want, .. }) => {
                 let from = want.from.unwrap_or(Peer(u32::MAX));
@@ -186,7 +193,39 @@ impl Tagged {
                 self.requests.finish(request, Status::failed(to, Failure::Cancelled));
                 true
             }
+            Some(&State::Offered { to, .. }) => {
+                // Should the peer be gone, its loss ends the send.
+                let _ = endpoint.reply(to, RECALL, request.to_wire(), &[]);
+                false
+            }
             _ => false,
+        }
+    }
+
+    /// A sender wants its offer back.
+    pub(super) fn on_recall(&mut self, endpoint: &mut Endpoint, packet: Incoming<'_>) {
+        let (from, wanted) = (packet.from, packet.imm);
+        let is_it = |sender: Peer, message: &Unexpected| {
+            sender == from && matches!(message, Unexpected::Offer { request, .. } if *request == wanted)
+        };
+        if let Some(offer) = self.waiting.take_back(is_it) {
+            self.release(from, &offer);
+            let Unexpected::Offer { told, .. } = offer else { return };
+            if !told.is_empty() {
+                self.give_back(endpoint, from, told.len() as u64 + KEEP_BYTES);
+            }
+            let _ = endpoint.reply(from, RECALLED, wanted, &[]);
+        }
+    }
+
+    /// An offer of ours was taken back.
+    pub(super) fn on_recalled(&mut self, packet: Incoming<'_>) {
+        let request = Request::from_wire(packet.imm);
+        if let Some(&State::Offered { to, .. }) = self.requests.get(request) {
+            if to == packet.from {
+                self.answered(to);
+                self.requests.finish(request, Status::failed(to, Failure::Cancelled));
+            }
         }
     }
 

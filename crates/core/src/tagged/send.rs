@@ -202,7 +202,8 @@ impl Tagged {
         }
     }
 
-    fn answered(&mut self, by: Peer) {
+    /// An offer of ours is open no more.
+    pub(super) fn answered(&mut self, by: Peer) {
         let peer = &mut self.peers[by.index()];
         peer.offered = peer.offered.saturating_sub(1);
     }

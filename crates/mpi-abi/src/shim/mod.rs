@@ -1,6 +1,7 @@
 //! The entry points written by hand, one file a topic.
 
 pub mod attr;
+pub mod buffer;
 pub mod collective;
 pub mod comm;
 pub mod convert;
@@ -8,8 +9,11 @@ pub mod datatype;
 pub mod datatype_make;
 pub mod env;
 pub mod errors;
+pub mod exchange;
 pub mod group;
 pub mod info;
+pub mod inter;
+pub mod onesided;
 pub mod op;
 pub mod p2p;
 pub mod pack;
@@ -18,6 +22,7 @@ pub mod session;
 pub mod status;
 pub mod tool;
 pub mod topology;
+pub mod win;
 
 /// Exports functions under their C names and sends what they return through the error handler.
 ///
