@@ -139,6 +139,12 @@ impl Environment {
         Ok(Some(PmiStart { fd, rank, size }))
     }
 
+    /// Whether a PMIx launcher left us a server to talk to.
+    pub fn has_pmix(&self) -> bool {
+        let server = self.values.keys().any(|name| name.starts_with("PMIX_SERVER_URI"));
+        server && self.get("PMIX_RANK").is_some() && self.get("PMIX_NAMESPACE").is_some()
+    }
+
     /// Where to meet.
     pub fn rendezvous(&self) -> Option<&str> {
         self.get(RENDEZVOUS)
@@ -202,6 +208,14 @@ mod tests {
     fn half_of_a_launcher_is_an_error() {
         let half = environment(&[("PMI_FD", "5"), ("PMI_RANK", "0")]).unwrap();
         assert_eq!(half.pmi(), Err(EnvironmentError::Incomplete { present: "PMI_FD", missing: "PMI_SIZE" }));
+    }
+
+    #[test]
+    fn a_pmix_server_needs_rank_and_namespace() {
+        let uri = ("PMIX_SERVER_URI41", "s@0.0;tcp4://127.0.0.1:1");
+        assert!(environment(&[uri, ("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "s@1")]).unwrap().has_pmix());
+        assert!(!environment(&[uri, ("PMIX_RANK", "0")]).unwrap().has_pmix());
+        assert!(!environment(&[("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "s@1")]).unwrap().has_pmix());
     }
 
     #[test]
