@@ -27,6 +27,35 @@ fn ranks_on_four_hosts_meet() {
 
 #[test]
 #[ignore = "needs root"]
+fn ranks_talk_by_shared_memory_inside_a_host_and_by_tcp_between() {
+    let hosts = Hosts::new(113, 4);
+    let list = hosts.list(2);
+    let job = start(&over(&list, &[BAREWIRE, "hello", "--seconds", "2"]));
+    let mut answer = String::new();
+    wait_until("all pairs to talk", || {
+        let asked =
+            std::process::Command::new(BAREWIRE).args(["info", "--job", &job.id().to_string()]).output();
+        answer = Ran::from(asked.unwrap()).out;
+        answer.starts_with("pairs in use: shm 8, tcp 8\n")
+    });
+    let ran = Ran::from(job.wait_with_output().unwrap());
+    ran.expect(0, "");
+    for rank in 0..8 {
+        let next = (rank + 1) % 8;
+        let wire = match rank % 2 {
+            0 => "shm: it is on the same host".to_owned(),
+            _ => format!("tcp to {}:", hosts.address(next / 2 + 1)),
+        };
+        let line = format!("with rank {next}, all correct, by {wire}");
+        let begin = format!("rank {rank} of 8: ");
+        let found = ran.lines().into_iter().any(|text| text.starts_with(&begin) && text.contains(&line));
+        assert!(found, "no {line:?} of {begin:?} in {ran:#?}");
+    }
+    hosts.are_empty();
+}
+
+#[test]
+#[ignore = "needs root"]
 fn variables_directory_output_and_input_travel() {
     use std::io::Write;
     let hosts = Hosts::new(102, 2);

@@ -29,6 +29,7 @@ mod credit;
 mod datagrams;
 pub mod endpoint;
 pub mod error;
+mod explain;
 pub mod filter;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;

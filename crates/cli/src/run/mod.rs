@@ -4,6 +4,7 @@
 //! hub), prints what ranks print ([`output`]) and decides how it all ends ([`outcome`]).
 
 pub mod arguments;
+pub mod ask;
 pub mod door;
 mod explain;
 mod hosts;

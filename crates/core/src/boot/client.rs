@@ -46,6 +46,8 @@ pub enum Event {
     },
     /// The launcher asks what this rank waits for; answer with [`Client::report_stuck`].
     Report,
+    /// The launcher asks which wires this rank uses; answer with [`Client::report_wires`].
+    Explain,
 }
 
 /// Where this rank is, and where the others are.
@@ -152,6 +154,14 @@ impl Client {
     pub fn report_stuck(&mut self, text: &str) {
         if let Line::Wire(line) = &mut self.line {
             line.report_stuck(text);
+        }
+    }
+
+    /// Tells the launcher which wires this rank uses: a line for each, `why TAB ranks`, such as `shm: same host TAB 1-3,7`.
+    /// Other launchers are not told.
+    pub fn report_wires(&mut self, text: &str) {
+        if let Line::Wire(line) = &mut self.line {
+            line.report_wires(text);
         }
     }
 

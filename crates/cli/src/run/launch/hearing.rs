@@ -7,6 +7,7 @@ use barewire_core::boot::{Fill, LostReason, Notice, Outbox};
 use rustix::process::{Pid, Signal, WaitOptions, wait, waitpid};
 use signal_hook::consts::{SIGCHLD, SIGCONT, SIGTSTP, SIGUSR1, SIGUSR2};
 
+use super::super::ask::{Account, Ear, explain};
 use super::super::outcome::{Failure, ending};
 use super::super::remotes::State;
 use super::{Launch, STDIN};
@@ -134,8 +135,52 @@ impl Launch<'_> {
                     state.waits_for = Some(text);
                 }
             }
+            Ok(Some(Notice::Wires(text))) => {
+                if let Some(state) = self.ranks.get_mut(rank as usize) {
+                    state.wires = Some(text);
+                }
+                self.answer_if_complete();
+            }
             Ok(Some(Notice::Joined) | None) => {}
             Err(error) => self.boot_is_broken(rank, &error.to_string()),
+        }
+    }
+
+    /// Somebody asks which wires the job uses: the ranks know.
+    pub(super) fn hear_question(&mut self) {
+        if !self.ear.as_mut().is_some_and(Ear::accept) {
+            return;
+        }
+        self.ranks.iter_mut().for_each(|state| state.wires = None);
+        let mut out = Outbox::new();
+        if let Some(hub) = &self.hub {
+            hub.ask_for_wires(&mut out);
+        }
+        self.deliver(out);
+    }
+
+    fn answer_if_complete(&mut self) {
+        let asked = self.ear.as_ref().is_some_and(|ear| ear.due().is_some());
+        if asked && self.ranks.iter().all(|state| state.ended || state.wires.is_some()) {
+            self.answer_question();
+        }
+    }
+
+    /// Answers with what the ranks have said by now.
+    pub(super) fn answer_question(&mut self) {
+        let hosts: Vec<_> = (0..self.plan.size()).map(|rank| self.host_name(rank)).collect();
+        let account = |(state, host): (&'_ super::RankState, &'_ String)| {
+            (host.clone(), state.ended, state.wires.clone())
+        };
+        let accounts: Vec<_> = self.ranks.iter().zip(&hosts).map(account).collect();
+        let accounts = accounts.iter().map(|(host, ended, wires)| Account {
+            host,
+            ended: *ended,
+            wires: wires.as_deref(),
+        });
+        let text = explain(accounts);
+        if let Some(ear) = &mut self.ear {
+            ear.answer(&text);
         }
     }
 

@@ -12,6 +12,7 @@ use barewire_core::boot::{Hub, Outbox};
 use barewire_core::job::{JobId, JobKey};
 use signal_hook::consts::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
 
+use super::ask::Ear;
 use super::door::Door;
 use super::input::Input;
 use super::options::RunOptions;
@@ -36,6 +37,7 @@ pub struct Launch<'a> {
     agents: Vec<Agent>,
     door: Option<Door>,
     hub: Option<Hub>,
+    ear: Option<Ear>,
     input: Option<Input>,
     ranks: Vec<RankState>,
     phase: Phase,
@@ -65,6 +67,7 @@ struct RankState {
     pid: Option<u32>,
     ended: bool,
     waits_for: Option<String>,
+    wires: Option<String>,
     described: Option<String>,
 }
 
@@ -90,6 +93,7 @@ impl<'a> Launch<'a> {
             agents: plan.hosts.iter().cloned().map(Agent::new).collect(),
             door: None,
             hub: None,
+            ear: None,
             input: None,
             ranks: Vec::new(),
             phase: Phase::Starting,
@@ -122,6 +126,7 @@ impl<'a> Launch<'a> {
             SIGNALS => self.hear_signals()?,
             DOOR => self.open_door()?,
             STDIN => self.read_input()?,
+            EAR => self.hear_question(),
             token if token >= CALLERS => self.hear_caller(token - CALLERS)?,
             token if (token - AGENTS) % 2 == 0 => self.hear_agent(((token - AGENTS) / 2) as usize)?,
             token => self.hear_complaints(((token - AGENTS) / 2) as usize),
@@ -135,6 +140,7 @@ impl<'a> Launch<'a> {
         if let Phase::Stopping(at) = self.phase {
             deadlines.push(Some(at));
         }
+        deadlines.push(self.ear.as_ref().and_then(Ear::due));
         if self.output.has_prompt() {
             deadlines.push(Some(Instant::now() + PROMPT_AFTER));
         }
@@ -164,6 +170,9 @@ impl<'a> Launch<'a> {
         }
         if due(self.timeout_at()) {
             self.time_is_up();
+        }
+        if due(self.ear.as_ref().and_then(Ear::due)) {
+            self.answer_question();
         }
         if due(self.report_at) {
             self.report_stuck_ranks();
@@ -276,6 +285,7 @@ fn complaints_token(index: usize) -> Token {
 const SIGNALS: Token = 0;
 const DOOR: Token = 1;
 const STDIN: Token = 2;
+const EAR: Token = 3;
 const AGENTS: Token = 4;
 /// Callers at the door come after all agents.
 const CALLERS: Token = 1 << 40;

@@ -5,13 +5,16 @@ use std::time::Instant;
 
 use barewire_core::boot::{Hub, Link};
 
+use super::super::ask::Ear;
 use super::super::door::{Door, Heard};
 use super::super::input::Input;
 use super::super::outcome::Failure;
 use super::super::plan::inherited;
 use super::super::remotes::State;
 use super::super::start::{self, Remote};
-use super::{CALLERS, DOOR, Launch, PROGRESS_AFTER, Phase, RankState, STDIN, agent_token, complaints_token};
+use super::{
+    CALLERS, DOOR, EAR, Launch, PROGRESS_AFTER, Phase, RankState, STDIN, agent_token, complaints_token,
+};
 use crate::agent::{is_stale, watch_path};
 use crate::poller::Interest;
 use crate::wire::{BODY_BYTES_MAX, Down, Program, Setup, Start, VERSION};
@@ -120,6 +123,7 @@ impl Launch<'_> {
         for index in 0..self.agents.len() {
             self.start_ranks_on(index);
         }
+        self.ear = Ear::open().ok().filter(|ear| self.poller.add(ear.fd(), EAR, Interest::Read).is_ok());
         if let Some(rank) = self.options.stdin.0 {
             // Without an input the rank reads the end of file.
             self.input = Input::start(rank, &self.poller, STDIN).ok();
