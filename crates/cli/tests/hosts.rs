@@ -213,3 +213,30 @@ fn ports_and_interfaces_can_be_chosen() {
     Ran::from(child.wait_with_output().unwrap()).expect(0, "");
     run(&over(&list, &["--interface", "nothere0", "true"])).expect(2, "no such interface");
 }
+
+#[test]
+#[ignore = "needs root"]
+fn ranks_listen_only_where_they_are_told() {
+    let hosts = Hosts::new(114, 2);
+    let list = hosts.list(2);
+    // The launcher itself has no such interface, so only the ranks are told.
+    let told = ["-x", "BAREWIRE_INTERFACE=eth0", "-x", "BAREWIRE_PORT_RANGE=41250-41251"];
+    let words = [&told[..], &[BAREWIRE, "hello", "--seconds", "60"]].concat();
+    let job = start(&over(&list, &words));
+    for index in [1, 2] {
+        let mut listening = Vec::new();
+        let expected = [41250, 41251].map(|port| format!("{}:{port}", hosts.address(index)));
+        wait_until("the ranks to listen", || {
+            listening = hosts.listening(index);
+            listening.len() >= 2
+        });
+        assert_eq!(listening, expected);
+    }
+    signal(job.id(), "TERM");
+    Ran::from(job.wait_with_output().unwrap()).expect(143, "");
+    let few = ["-x", "BAREWIRE_PORT_RANGE=41250", BAREWIRE, "hello", "--rounds", "1"];
+    run(&over(&list, &few)).expect(2, "no port from 41250 to 41250 is free here");
+    let none = ["-x", "BAREWIRE_INTERFACE=eth7", BAREWIRE, "hello", "--rounds", "1"];
+    run(&over(&list, &none)).expect(2, "there is no network interface eth7");
+    hosts.are_empty();
+}
