@@ -11,12 +11,13 @@ mod hosts;
 mod input;
 mod launch;
 pub mod options;
-mod outcome;
+pub mod outcome;
 mod output;
 mod plan;
 mod printer;
-mod remotes;
-mod start;
+pub mod remotes;
+pub mod start;
+pub mod tree;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -14,12 +14,14 @@ use signal_hook::consts::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP, SI
 
 use super::ask::Ear;
 use super::door::Door;
+use super::hosts::Host;
 use super::input::Input;
 use super::options::RunOptions;
 use super::outcome::Outcome;
 use super::output::{Output, Tags};
 use super::plan::Plan;
 use super::remotes::Agent;
+use super::tree::Tree;
 use crate::poller::{Interest, Poller, Token};
 use crate::signals::Signals;
 use crate::wire::Down;
@@ -35,6 +37,9 @@ pub struct Launch<'a> {
     output: Output,
     outcome: Outcome,
     agents: Vec<Agent>,
+    tree: Tree,
+    /// Where this program is on other hosts.
+    remote_program: Option<std::path::PathBuf>,
     door: Option<Door>,
     hub: Option<Hub>,
     ear: Option<Ear>,
@@ -81,6 +86,10 @@ impl<'a> Launch<'a> {
         let signals = Signals::catch(&caught).context("signals")?;
         poller.add(signals.fd(), SIGNALS, Interest::Read)?;
         let output = Output::new(tags(&plan, options), options.output_dir.as_deref())?;
+        let agent = |host: &Host| Agent { is_here: host.is_here(), ..Agent::new(&host.name) };
+        let agents: Vec<_> = plan.hosts.iter().map(agent).collect();
+        let remote: Vec<_> = (0..agents.len()).filter(|&index| !agents[index].is_here).collect();
+        let tree = Tree::new(agents.len(), &remote, options.fan_out as usize);
         let now = Instant::now();
         Ok(Self {
             options,
@@ -90,7 +99,9 @@ impl<'a> Launch<'a> {
             signals,
             output,
             outcome: Outcome::default(),
-            agents: plan.hosts.iter().cloned().map(Agent::new).collect(),
+            agents,
+            tree,
+            remote_program: None,
             door: None,
             hub: None,
             ear: None,
@@ -225,8 +236,11 @@ impl<'a> Launch<'a> {
     }
 
     fn say_to(&mut self, index: usize, down: &Down) {
-        if let Some(link) = &mut self.agents[index].link {
-            link.queue(&down.encode());
+        let hop = self.tree.first_hop(index);
+        let Some(link) = &mut self.agents[hop].link else { return };
+        match hop == index {
+            true => link.queue(&down.encode()),
+            false => link.queue(&Down::Pass { host: index as u32, bytes: down.encode() }.encode()),
         }
     }
 
