@@ -280,6 +280,10 @@ impl Endpoint {
                     }
                 }
                 Ok(Some(DirectoryEvent::Report)) => self.report_wanted = true,
+                Ok(Some(DirectoryEvent::Explain)) => {
+                    let text = self.describe_wires();
+                    self.directory.report_wires(&text);
+                }
                 Ok(None) => return,
                 Err(reason) => return self.lose_directory(&reason),
             }

@@ -26,6 +26,8 @@ pub mod loan;
 pub mod map;
 #[cfg(not(loom))]
 pub mod memory;
+#[cfg(not(loom))]
+pub mod pmix;
 pub mod ring;
 #[cfg(not(loom))]
 pub mod spawn;
