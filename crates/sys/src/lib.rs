@@ -33,6 +33,8 @@ pub mod ring;
 pub mod spawn;
 pub mod sync;
 #[cfg(not(loom))]
+pub mod sysv;
+#[cfg(not(loom))]
 pub mod tcp;
 #[cfg(not(loom))]
 pub mod userbuf;
