@@ -6,3 +6,5 @@ pub use barewire_core as core;
 pub mod am;
 pub mod fm;
 pub mod mpi;
+pub mod splitc;
+pub mod spmd;
