@@ -6,5 +6,6 @@ pub use barewire_core as core;
 pub mod am;
 pub mod fm;
 pub mod mpi;
+pub mod shmem;
 pub mod splitc;
 pub mod spmd;

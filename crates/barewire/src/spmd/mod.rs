@@ -160,6 +160,10 @@ impl<L: Deliver> World<L> {
         self.timeout = timeout;
     }
 
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
     /// Makes a block of memory at every rank, of the same size or each of its own. All ranks call it.
     pub fn symmetric(&mut self, bytes: usize) -> Result<Symmetric, Error> {
         let memory = Memory::shared(bytes).map_err(|error| Error::Memory(error.to_string()))?;

@@ -1,6 +1,7 @@
 //! What holds for the layers in which ranks share memory, whatever the wire. To run the suite over another wire, add it at `suites!`.
 
 mod kit;
+mod shmem;
 mod splitc;
 mod world;
 
@@ -32,6 +33,20 @@ macro_rules! suite {
                 places_outside_of_the_heap_are_errors
                 the_heap_is_bounded
                 waiting_for_stores_of_the_dead_is_an_error
+            }
+            shmem {
+                puts_and_gets_of_all_forms
+                a_fence_orders_puts
+                concurrent_atomics_lose_nothing
+                a_sleeper_is_woken_by_a_put
+                waits_find_any_some_and_all
+                a_signal_comes_after_its_data
+                locks_exclude
+                collectives_over_active_sets_and_teams
+                teams_split_in_rows_and_columns
+                the_heap_is_symmetric_and_bounded
+                what_does_not_fit_is_an_error_and_touches_nothing
+                waiting_for_the_dead_is_an_error
             }
         }
     };
