@@ -250,28 +250,30 @@ impl<L: Deliver> World<L> {
         let mut sending = out.map(|(to, bytes)| Outgoing { to, bytes, long: None });
         let mut receiving = from.map(|from| Receiving { from, got: 0 });
         let mut letter = Vec::new();
-        let mut failed = None;
-        // Whoever we wait for: first for room, then for the letter.
-        let on = if receiving.is_some() { from } else { out.map(|(to, _)| to) };
-        let waiting = Waiting { what: "a collective operation", on };
-        let waited = self.endpoint.wait_for(waiting, &mut self.hub, self.timeout, |endpoint, hub| {
-            if let Some(message) = &mut sending {
-                match message.go_on(endpoint, tag) {
-                    Ok(true) => sending = None,
-                    Ok(false) => {}
-                    Err(error) => failed = Some(Error::from(error)),
+        let mut outcome = Ok(());
+        while outcome.is_ok() && (sending.is_some() || receiving.is_some()) {
+            // Whoever we wait for: for its letter, then for room.
+            let on = if receiving.is_some() { from } else { out.map(|(to, _)| to) };
+            let waiting = Waiting { what: "a collective operation", on };
+            let mut failed = None;
+            let receives = receiving.is_some();
+            let waited = self.endpoint.wait_for(waiting, &mut self.hub, self.timeout, |endpoint, hub| {
+                match sending.as_mut().map(|message| message.go_on(endpoint, tag)) {
+                    Some(Ok(true)) => sending = None,
+                    Some(Err(error)) => failed = Some(Error::from(error)),
+                    Some(Ok(false)) | None => {}
                 }
-            }
-            if receiving.as_mut().is_some_and(|receiving| receiving.go_on(&mut hub.mail, tag, &mut letter)) {
-                receiving = None;
-            }
-            let waits = sending.is_some() || receiving.is_some();
-            if let (true, Some(peer)) = (waits, hub.mail.broken(turn.group.mark)) {
-                failed = Some(Error::Lost(peer));
-            }
-            failed.is_some() || !waits
-        });
-        let outcome = failed.map_or(Ok(()), Err).and(waited.map_err(Error::from));
+                if receiving.as_mut().is_some_and(|letters| letters.go_on(&mut hub.mail, tag, &mut letter)) {
+                    receiving = None;
+                }
+                let waits = sending.is_some() || receiving.is_some();
+                if let (true, Some(peer)) = (waits, hub.mail.broken(turn.group.mark)) {
+                    failed = Some(Error::Lost(peer));
+                }
+                failed.is_some() || !waits || receives != receiving.is_some()
+            });
+            outcome = failed.map_or(Ok(()), Err).and(waited.map_err(Error::from));
+        }
         if let Err(Error::Lost(peer)) = outcome {
             self.give_up(turn, peer);
         }

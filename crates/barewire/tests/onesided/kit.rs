@@ -4,6 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use barewire::core::filter::fault::FaultConfig;
+use barewire::core::filter::reliable::ReliableConfig;
 use barewire::core::job::Job;
 use barewire::core::sim::{Clock, Network, SimConfig};
 use barewire::core::time::Nanos;
@@ -74,6 +75,8 @@ impl Wire {
             faults: faults.clone(),
             endpoint: self.config.clone(),
             pulse: Nanos::from_millis(100),
+            // Long enough that a rank that waits for a processor does not look dead.
+            reliable: ReliableConfig { dead_after: Nanos::from_secs(2), ..ReliableConfig::default() },
             ..SimConfig::default()
         };
         // All are there before the first one speaks: an endpoint that is not counts as dead.
