@@ -33,6 +33,7 @@
 mod collective;
 mod error;
 mod heap;
+mod launch;
 mod mail;
 
 use std::collections::HashMap;
@@ -48,6 +49,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 pub use collective::Group;
 pub use error::Error;
 pub(crate) use heap::Heap;
+pub use launch::launch;
 
 use mail::Mail;
 

@@ -1,5 +1,6 @@
 //! What holds for the layers in which ranks share memory, whatever the wire. To run the suite over another wire, add it at `suites!`.
 
+mod ga;
 mod kit;
 mod shmem;
 mod splitc;
@@ -47,6 +48,21 @@ macro_rules! suite {
                 the_heap_is_symmetric_and_bounded
                 what_does_not_fit_is_an_error_and_touches_nothing
                 waiting_for_the_dead_is_an_error
+            }
+            ga {
+                patches_across_owners
+                accumulation_is_exact_under_concurrency
+                one_rank_sees_its_own_order
+                single_elements_scatter_and_gather
+                nobody_gets_a_number_twice
+                ones_own_block
+                ghosts_wrap_around
+                blocks_as_described
+                whole_arrays
+                products_and_transposes
+                what_is_not_in_the_array_is_an_error
+                a_destroyed_array_is_an_error
+                arrays_of_the_dead_are_errors
             }
         }
     };
