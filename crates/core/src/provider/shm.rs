@@ -147,6 +147,15 @@ impl RingTx {
         }
     }
 
+    /// Wakes the receiver if it sleeps, though nothing was sent.
+    #[inline]
+    pub fn nudge(&mut self) {
+        match &self.ringer {
+            Some(ringer) => self.rung += u64::from(ringer.ring()),
+            None => self.answered_yet(),
+        }
+    }
+
     /// Before the receiver's doorbell is known: looks whether it has answered, and rings if so.
     #[cold]
     #[inline(never)]

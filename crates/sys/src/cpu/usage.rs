@@ -14,7 +14,8 @@ pub fn cpu_time() -> (Duration, Duration) {
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: the pointer is to a structure of ours of the type that the call fills in.
     unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) };
-    let time =
-        |t: libc::timeval| Duration::from_micros(t.tv_sec.unsigned_abs() * 1_000_000 + t.tv_usec.unsigned_abs());
+    let time = |t: libc::timeval| {
+        Duration::from_micros(t.tv_sec.unsigned_abs() * 1_000_000 + t.tv_usec.unsigned_abs())
+    };
     (time(usage.ru_utime), time(usage.ru_stime))
 }
