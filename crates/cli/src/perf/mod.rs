@@ -7,6 +7,7 @@ mod peers;
 mod rungs;
 mod session;
 mod splitc;
+mod startup;
 mod worker;
 
 use std::path::PathBuf;
@@ -43,6 +44,8 @@ enum What {
     Splitc,
     /// Us and other libraries, the same work in alternating rounds
     Compare(compare::CompareOptions),
+    /// Time and memory of a start, beside other launchers
+    Startup(startup::StartupOptions),
     /// The libraries we can be compared with: what is installed, and how to install the rest
     Peers(peers::PeersOptions),
     /// Started by the others: does the measured work
@@ -59,6 +62,7 @@ pub fn run(options: &PerfOptions) -> Result<ExitCode> {
         None | Some(What::Ladder) => ladder::run(options)?,
         Some(What::Splitc) => splitc::run(options)?,
         Some(What::Compare(compare)) => compare::run(options, compare)?,
+        Some(What::Startup(startup)) => startup::run(options.rounds, options.json, startup)?,
         Some(What::Peers(peers)) => peers::run(peers)?,
         Some(What::Worker { folder }) => worker::serve(folder)?,
     }

@@ -50,6 +50,11 @@ impl Peer {
         self.prefix().is_ok_and(|prefix| prefix.join("bin/mpiexec").exists())
     }
 
+    /// Its launcher.
+    pub fn launcher(self) -> Result<PathBuf> {
+        Ok(self.prefix()?.join("bin/mpiexec"))
+    }
+
     /// The command that starts `ranks` of the benchmark on it, compiled for it if need be.
     pub fn command(self, ranks: u32, tcp: bool) -> Result<Command> {
         let prefix = self.prefix()?;
