@@ -100,8 +100,13 @@ impl Tagged {
         self.waiting.take(want).map(|(from, envelope, message)| Matched { from, envelope, message })
     }
 
+    /// The earliest message of a context that nobody has asked for, whatever its tag.
+    pub fn claim_first(&mut self, context: u32) -> Option<Matched> {
+        self.waiting.take_first(context).map(|(from, envelope, message)| Matched { from, envelope, message })
+    }
+
     /// Takes back a receive whose message has not come, or a send that has not left; false if it is too late. The request
-    /// then ends as cancelled.
+    /// then ends as cancelled. [`Tagged::break_off`] also ends what has begun.
     pub fn cancel(&mut self, request: Request) -> bool {
         match self.requests.get(request) {
             Some(&State::Posted { place, want, .. }) => {
@@ -121,6 +126,29 @@ impl Tagged {
         }
     }
 
+    /// Ends a request now, however far it has come; false if it has ended already. Its buffer is not touched any more. What
+    /// has left stays sent; a receive whose message is on its way leaves it unreceived, and a receiver whose sender breaks
+    /// off sees its receive end as cancelled.
+    pub fn break_off(&mut self, endpoint: &mut Endpoint, request: Request) -> bool {
+        if self.cancel(request) {
+            return true;
+        }
+        let peer = match self.requests.get(request) {
+            Some(&State::Offered { to, .. }) => to,
+            Some(&State::Arriving { from, .. }) => from,
+            Some(State::Pushing { sending, .. }) => sending.to(),
+            _ => return false,
+        };
+        let cancelled = Status::failed(peer, Failure::Cancelled);
+        let before = self.requests.replace(request, State::Done(cancelled));
+        self.requests.note_end(request);
+        if let Some(State::Pushing { sending, .. }) = before {
+            self.pushing.retain(|&other| other != request);
+            self.end_early(endpoint, sending);
+        }
+        true
+    }
+
     /// A whole short message has arrived.
     #[inline]
     pub(super) fn on_eager(&mut self, endpoint: &mut Endpoint, mut packet: Incoming<'_>) {
@@ -133,6 +161,7 @@ impl Tagged {
                 sink.take(0, &mut packet);
                 let status = Status::received(from, envelope.tag, len, sink.capacity());
                 *state = State::Done(status);
+                self.requests.note_end(request);
                 self.give_back(endpoint, from, len + KEEP_BYTES);
             }
             None => self.waiting.push(from, envelope, Unexpected::Whole(packet.to_vec())),
@@ -185,6 +214,7 @@ impl Tagged {
         if limit == base && base == len {
             let status = Status::received(from, tag, len, sink.capacity());
             let request = self.requests.add_at(slot, State::Done(status));
+            self.requests.note_end(request);
             let _ = endpoint.reply(from, MATCHED, theirs, &[]);
             return request;
         }
@@ -195,11 +225,14 @@ impl Tagged {
             State::Arriving { from, tag, len, base, got: 0, expected, sink }
         };
         let request = self.requests.add_at(slot, state);
+        if expected == 0 {
+            self.requests.note_end(request);
+        }
         let told = endpoint.reply_with(from, ACCEPT, theirs, 16, |wire| {
             wire.write_u64(request.to_wire());
             wire.write_u64(limit);
         });
-        if told.is_err() {
+        if told.is_err() && expected > 0 {
             // Whoever made the offer is gone, and the rest of the message with it.
             self.requests.finish(request, Status::failed(from, Failure::Lost(from)));
         }
@@ -214,6 +247,11 @@ impl Tagged {
         else {
             return;
         };
+        if *from == packet.from && packet.total < *expected && packet.is_last() {
+            // Its sender broke off.
+            let status = Status::failed(*from, Failure::Cancelled);
+            return self.requests.finish(request, status);
+        }
         if *from != packet.from || packet.total != *expected || packet.offset != *got {
             return;
         }

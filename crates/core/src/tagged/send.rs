@@ -8,6 +8,7 @@ use crate::Peer;
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
 use crate::incoming::Incoming;
+use crate::stream::Sending;
 
 /// When a send has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +146,7 @@ impl Tagged {
         let from = packet.from;
         match self.requests.get(request) {
             Some(State::Offered { to, len, told, .. }) if *to == from && (*told..=*len).contains(&limit) => {}
-            _ => return,
+            _ => return self.decline(endpoint, from, theirs),
         }
         let placeholder = State::Done(Status::good(from, 0, 0));
         let Some(State::Offered { to, tag, len, told, source }) = self.requests.replace(request, placeholder)
@@ -160,6 +161,21 @@ impl Tagged {
                 }
             }
             Err(_) => self.requests.finish(request, Status::failed(to, super::Failure::Lost(to))),
+        }
+    }
+
+    /// A receive was found for an offer that is broken off: its message ends before it begins.
+    #[cold]
+    fn decline(&mut self, endpoint: &mut Endpoint, to: Peer, theirs: u64) {
+        if let Ok(sending) = endpoint.begin(to, REST, theirs, 0) {
+            self.end_early(endpoint, sending);
+        }
+    }
+
+    /// Ends a message short of its length, as soon as there is room to say so.
+    pub(super) fn end_early(&mut self, endpoint: &mut Endpoint, mut sending: Sending) {
+        if endpoint.end(&mut sending) == Err(SendError::Full) {
+            self.ending.push(sending);
         }
     }
 
