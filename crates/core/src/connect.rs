@@ -82,9 +82,16 @@ impl Endpoint {
             peer.since = Some(Instant::now());
             peer.state = PeerState::Connecting;
             self.connecting.push(to);
-            if let Err(reason) = self.directory.request(to.0) {
-                self.lose(to, reason);
-                return;
+            match self.card_at_large(to) {
+                Some(card) => self.peers[to.index()].card = Some(card),
+                None if self.at_large.is_some() => {
+                    return self.lose(to, "it called us, and nobody knows its address".to_owned());
+                }
+                None => {
+                    if let Err(reason) = self.directory.request(to.0) {
+                        return self.lose(to, reason);
+                    }
+                }
             }
         }
         self.read_directory();
@@ -125,7 +132,9 @@ impl Endpoint {
 
     /// Why shared memory does not lead to the endpoint with this card, if it does not.
     fn why_not_shm(&self, card: &Card) -> Option<&'static str> {
-        if !self.config.shm {
+        if self.at_large.is_some() {
+            Some("it was called by address")
+        } else if !self.config.shm {
             Some("shared memory is turned off here")
         } else if card.host != self.identity.host {
             Some("it is on another host")
@@ -158,7 +167,7 @@ impl Endpoint {
     pub(crate) fn housekeep<D: Deliver>(&mut self, deliver: &mut D) {
         self.idle = 0;
         self.undoze();
-        if self.peers.len() > 1 {
+        if self.peers.len() > 1 || self.at_large.is_some() {
             for source in self.poller.wait(Some(Duration::ZERO)) {
                 self.attend(source);
             }
@@ -170,6 +179,7 @@ impl Endpoint {
                 self.try_connect(to);
             }
         }
+        self.introduce(deliver);
         self.tell_lost(deliver);
     }
 

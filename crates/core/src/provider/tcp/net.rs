@@ -29,7 +29,8 @@ pub(crate) fn listen(wanted: &[SocketAddr]) -> Result<Vec<OwnedFd>, Errno> {
     }
 }
 
-fn bound_to(socket: &OwnedFd) -> Option<SocketAddr> {
+/// Where a socket is bound.
+pub(crate) fn bound_to(socket: &OwnedFd) -> Option<SocketAddr> {
     net::getsockname(socket).ok().and_then(|any| SocketAddr::try_from(any).ok())
 }
 
