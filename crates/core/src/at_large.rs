@@ -10,7 +10,11 @@
 //! it, no secret at all.
 
 use std::collections::{HashMap, VecDeque};
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+
+use barewire_sys::ring::RingMemory;
+use barewire_sys::rustix::io::Errno;
 
 use crate::Peer;
 use crate::auth;
@@ -18,11 +22,12 @@ use crate::boot::{self, BootError, Environment, environment};
 use crate::config::Config;
 use crate::endpoint::Endpoint;
 use crate::error::OpenError;
-use crate::hello::Agreed;
+use crate::hello::{ANYBODY, Agreed};
 use crate::incoming::Deliver;
 use crate::job::{Directory, Job, JobId, JobKey};
 use crate::peer::PeerState;
 use crate::poller::Source;
+use crate::provider::local::{self, Greeting};
 use crate::provider::tcp::net;
 use crate::wire::Card;
 
@@ -42,6 +47,23 @@ pub(crate) struct AtLarge {
     newcomers: VecDeque<Peer>,
     /// Where we listen.
     doors: Vec<SocketAddr>,
+    /// Where neighbours find us who were told to call those doors.
+    pub local_doors: Vec<OwnedFd>,
+    /// Where neighbours whom we called call us back.
+    home: [u8; 16],
+    /// Neighbours whom we called and who have not called us back, with what their answer must name.
+    unanswered: HashMap<Peer, [u8; 16]>,
+    /// Neighbours who called us.
+    callers: HashMap<Peer, Caller>,
+}
+
+/// A neighbour who called us: how to answer it.
+#[derive(Debug)]
+struct Caller {
+    home: [u8; 16],
+    /// Its number for us.
+    number: u32,
+    nonce: [u8; 16],
 }
 
 /// Why an address cannot be used.
@@ -168,8 +190,20 @@ impl Endpoint {
         let id = JobId(named[..16].try_into().expect("sixteen of thirty-two"));
         let job = Job { id, key, rank: 0, size: 1, directory: Directory::Alone };
         let mut endpoint = Endpoint::open(job, config)?;
-        endpoint.at_large = Some(Box::default());
+        let socket_error = |error| OpenError::Socket { what: "a local socket", error };
+        endpoint.large().home = auth::random().map_err(socket_error)?;
+        if endpoint.config.shm {
+            let name = local::home_name(id, endpoint.large().home);
+            let listener = endpoint.listen_locally(&name).map_err(|errno| socket_error(errno.into()))?;
+            endpoint.local_listener = Some(listener);
+        }
         Ok(endpoint)
+    }
+
+    fn listen_locally(&mut self, name: &str) -> Result<OwnedFd, Errno> {
+        let listener = local::listen(name)?;
+        self.poller.add(&listener, Source::LocalListener)?;
+        Ok(listener)
     }
 
     /// Lets others call us at these addresses (see [`addresses`]) and says where that is: port 0 is one of the system's choice.
@@ -179,10 +213,7 @@ impl Endpoint {
         }
         let mut bound = Vec::new();
         for address in addresses(urls)? {
-            let taken = |errno: barewire_sys::rustix::io::Errno| AddressError::Taken {
-                address,
-                source: errno.into(),
-            };
+            let taken = |errno: Errno| AddressError::Taken { address, source: errno.into() };
             let listeners = net::listen(&[address]).map_err(taken)?;
             for listener in listeners {
                 let which = self.sockets.listeners.len() as u32;
@@ -192,6 +223,14 @@ impl Endpoint {
             }
         }
         self.large().doors.extend(&bound);
+        if self.config.shm {
+            for &door in &bound {
+                // Without it, neighbours come by TCP.
+                if let Ok(listener) = self.listen_locally(&local::door_name(self.identity.job, door)) {
+                    self.large().local_doors.push(listener);
+                }
+            }
+        }
         Ok(bound)
     }
 
@@ -260,15 +299,97 @@ impl Endpoint {
         Some(Agreed { peer, ..agreed })
     }
 
-    /// Where to call a peer; `None` if it called us, and in a job.
+    /// Who greets us on a local socket: somebody new, or a neighbour whom we called.
+    pub(crate) fn who_greets_at_large(&mut self, hello: &local::Hello) -> Option<Peer> {
+        let Greeting { from, to, home, answering } = hello.greeting;
+        if answering != [0; 16] {
+            let large = self.large();
+            let expected = large.unanswered.get(&Peer(to)) == Some(&answering);
+            return expected.then(|| large.unanswered.remove(&Peer(to))).map(|_| Peer(to));
+        }
+        if to != ANYBODY.0 || home == [0; 16] {
+            return None;
+        }
+        let peer = self.number_somebody()?;
+        let caller = Caller { home, number: from, nonce: hello.nonce };
+        let large = self.large();
+        large.callers.insert(peer, caller);
+        large.newcomers.push_back(peer);
+        Some(peer)
+    }
+
+    /// Connects by rings if the other is on this host, and by TCP otherwise.
+    pub(crate) fn try_connect_at_large(&mut self, to: Peer) {
+        if self.is_dialling(to) {
+            return self.go_on_dialling(to);
+        }
+        let Err(why) = self.call_by_ring(to) else { return };
+        if self.config.tcp {
+            self.dial_tcp(to, &why);
+        } else {
+            self.lose(to, format!("no wire reaches it: {why}, and TCP is turned off here"));
+        }
+    }
+
+    /// Hands a ring to a neighbour, or says why not.
+    fn call_by_ring(&mut self, to: Peer) -> Result<(), String> {
+        if !self.config.shm {
+            return Err("shared memory is turned off here".to_owned());
+        }
+        let (names, greeting) = self.local_names(to);
+        let mut why = "it is on another host".to_owned();
+        for name in names {
+            let memory = RingMemory::create(self.config.ring_bytes).map_err(|error| error.to_string())?;
+            let job = (self.identity.job, &self.identity.key);
+            match local::dial(&name, job, greeting, &memory, &self.bell) {
+                Ok(socket) => {
+                    if greeting.answering == [0; 16] {
+                        self.large().unanswered.insert(to, socket.nonce);
+                    }
+                    self.open_ring(to, memory, socket);
+                    return Ok(());
+                }
+                Err(error) => why = format!("its local socket cannot be reached: {error}"),
+            }
+        }
+        Err(why)
+    }
+
+    /// Under which names a peer may listen on this host, and what to say to it.
+    fn local_names(&mut self, to: Peer) -> (Vec<String>, Greeting) {
+        let job = self.identity.job;
+        let large = self.large();
+        let home = large.home;
+        if let Some(caller) = large.callers.get(&to) {
+            let greeting = Greeting { from: ANYBODY.0, to: caller.number, home, answering: caller.nonce };
+            return (vec![local::home_name(job, caller.home)], greeting);
+        }
+        let called = large.calls.get(&to).map_or(&[][..], Vec::as_slice);
+        let ours = called.iter().filter(|address| is_our_ip(address.ip()));
+        let any = |address: &SocketAddr| match address.ip() {
+            IpAddr::V4(_) => SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), address.port()),
+            IpAddr::V6(_) => SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), address.port()),
+        };
+        let names =
+            ours.flat_map(|&address| [address, any(&address)]).map(|door| local::door_name(job, door));
+        (names.collect(), Greeting { from: to.0, to: ANYBODY.0, home, answering: [0; 16] })
+    }
+
+    /// Where to call a peer; `None` if it called us by TCP, and in a job.
     pub(crate) fn card_at_large(&self, to: Peer) -> Option<Card> {
-        let tcp = self.at_large.as_ref()?.calls.get(&to)?.clone();
+        let large = self.at_large.as_ref()?;
+        let tcp = match large.calls.get(&to) {
+            Some(addresses) => addresses.clone(),
+            None => large.callers.get(&to).map(|_| Vec::new())?,
+        };
         Some(Card { peer: to, pid: 0, host: self.identity.host, local: String::new(), tcp })
     }
 
     /// A peer's number was forgotten: if nobody can call it, the number is free.
     pub(crate) fn vacate(&mut self, peer: Peer) {
         if let Some(large) = &mut self.at_large {
+            large.unanswered.remove(&peer);
+            large.callers.remove(&peer);
             if !large.calls.contains_key(&peer) && !large.vacant.contains(&peer) {
                 large.newcomers.retain(|&other| other != peer);
                 large.vacant.push(peer);
@@ -285,7 +406,7 @@ impl Endpoint {
 
     /// Whom a hello is for, and from: members of a job by their numbers, others by nothing.
     pub(crate) fn name_in_hello(&self, peer: Peer) -> Peer {
-        if self.at_large.is_some() { crate::hello::ANYBODY } else { peer }
+        if self.at_large.is_some() { ANYBODY } else { peer }
     }
 
     fn large(&mut self) -> &mut AtLarge {

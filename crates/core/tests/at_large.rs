@@ -100,6 +100,8 @@ fn clients_come_and_go_and_their_numbers_are_used_again(shm: bool) {
         }
         run(&mut all, "both are answered", |all| all[1..].iter().all(|client| client.1.got.len() == 1));
         assert_eq!((all[1].1.got[0], all[2].1.got[0]), ((peers[0], 11), (peers[1], 21)));
+        let wire = all[1].0.wire_choice(peers[0]).unwrap();
+        assert!(wire.starts_with(if shm { "shm" } else { "tcp" }), "{wire}");
         drop(clients);
         run(&mut [&mut server], "both are lost", |all| all[0].1.lost.len() == 2);
         for peer in std::mem::take(&mut server.1.lost) {
