@@ -4,5 +4,6 @@
 pub use barewire_core as core;
 
 pub mod am;
+pub mod bmi;
 pub mod fm;
 pub mod mpi;

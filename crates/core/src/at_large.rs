@@ -21,12 +21,13 @@ use crate::auth;
 use crate::boot::{self, BootError, Environment, environment};
 use crate::config::Config;
 use crate::endpoint::Endpoint;
-use crate::error::OpenError;
+use crate::error::{OpenError, SendError};
 use crate::hello::{ANYBODY, Agreed};
 use crate::incoming::Deliver;
 use crate::job::{Directory, Job, JobId, JobKey};
 use crate::peer::PeerState;
 use crate::poller::Source;
+use crate::provider::Tx;
 use crate::provider::local::{self, Greeting};
 use crate::provider::tcp::net;
 use crate::wire::Card;
@@ -254,6 +255,19 @@ impl Endpoint {
         Ok(peer)
     }
 
+    /// Begins to connect to a peer without sending anything, for whoever waits to hear from it.
+    pub fn reach(&mut self, peer: Peer) -> Result<(), SendError> {
+        self.peer_mut(peer).map(drop)
+    }
+
+    /// The address at the other end of a TCP connection; `None` for neighbours over shared memory, and before there is one.
+    pub fn peer_address(&self, peer: Peer) -> Option<SocketAddr> {
+        match &self.peers.get(peer.index())?.tx {
+            Tx::Tcp(tx) => net::peer_address(tx.socket()),
+            Tx::Closed | Tx::Ring(_) | Tx::Datagram(_) => None,
+        }
+    }
+
     /// Where others can call us.
     pub fn listening(&self) -> &[SocketAddr] {
         self.at_large.as_ref().map_or(&[], |large| &large.doors)
@@ -265,9 +279,18 @@ impl Endpoint {
         if self.at_large.is_none() || peer == self.me || self.peers.get(peer.index()).is_none() {
             return false;
         }
+        self.large().calls.remove(&peer);
+        self.hang_up(peer)
+    }
+
+    /// Closes the connection with a peer that we called; it is made anew when it is needed. False for ourselves and for
+    /// members of a job.
+    pub fn hang_up(&mut self, peer: Peer) -> bool {
+        if self.at_large.is_none() || peer == self.me || self.peers.get(peer.index()).is_none() {
+            return false;
+        }
         self.flush();
         self.peers[peer.index()].state = PeerState::Left;
-        self.large().calls.remove(&peer);
         self.forget(peer)
     }
 

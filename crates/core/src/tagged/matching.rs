@@ -5,6 +5,7 @@
 //! messages go through a list in order of arrival.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use crate::Peer;
 
@@ -255,6 +256,11 @@ impl<T> Waiting<T> {
         self.turn += 1;
         let at = self.chains.push((from, envelope), self.turn, message);
         self.order.insert((envelope.context, self.turn), at);
+    }
+
+    /// Whether there is any message in these contexts.
+    pub fn is_any_in(&self, contexts: RangeInclusive<u32>) -> bool {
+        !self.is_empty() && self.order.range((*contexts.start(), 0)..=(*contexts.end(), u64::MAX)).next().is_some()
     }
 
     fn locate(&self, want: &Want) -> Option<u32> {

@@ -26,7 +26,7 @@ use crate::stream::Sending;
 use crate::{Peer, Port};
 use matching::{Posted, Waiting};
 use receive::Unexpected;
-use requests::{Requests, State};
+use requests::Requests;
 
 /// A whole short message; the immediate is its envelope.
 pub(crate) const EAGER: Port = Port(0xfff0);
@@ -77,8 +77,8 @@ pub struct Tagged {
     peers: Vec<TagPeer>,
     /// Peers with sends that have not found room yet.
     queued: Vec<Peer>,
-    /// Sends whose rest is being pushed.
-    pushing: Vec<Request>,
+    /// Peers to whom the rest of a message is being pushed.
+    pushing: Vec<Peer>,
     /// Messages that end short of their length, once there is room to say so.
     ending: Vec<Sending>,
     credit: u64,
@@ -93,6 +93,9 @@ struct TagPeer {
     owed: u64,
     /// Sends that have not found room yet, in order.
     queue: VecDeque<Request>,
+    /// Accepted sends whose rest is being pushed: one after the other, so that however many there are only the first is looked
+    /// at while there is no room.
+    pushing: VecDeque<Request>,
 }
 
 impl Tagged {
@@ -182,9 +185,9 @@ impl Tagged {
         for peer in std::mem::take(&mut self.queued) {
             self.push_queue(endpoint, peer);
         }
-        let mut pushing = std::mem::take(&mut self.pushing);
-        pushing.retain(|&request| self.push_rest(endpoint, request));
-        self.pushing.extend(pushing);
+        for peer in std::mem::take(&mut self.pushing) {
+            self.push_accepted(endpoint, peer);
+        }
         for sending in std::mem::take(&mut self.ending) {
             self.end_early(endpoint, sending);
         }
@@ -216,6 +219,7 @@ impl Deliver for Tagged {
     fn peer_lost(&mut self, _: &mut Endpoint, peer: Peer) {
         self.peers[peer.index()] = TagPeer::default();
         self.queued.retain(|&other| other != peer);
+        self.pushing.retain(|&other| other != peer);
         self.ending.retain(|sending| sending.to() != peer);
         for (request, place) in self.requests.involving(peer) {
             if let Some(place) = place {
@@ -223,7 +227,5 @@ impl Deliver for Tagged {
             }
             self.requests.finish(request, Status::failed(peer, Failure::Lost(peer)));
         }
-        let requests = &self.requests;
-        self.pushing.retain(|&request| matches!(requests.get(request), Some(State::Pushing { .. })));
     }
 }

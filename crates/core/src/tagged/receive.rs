@@ -1,5 +1,7 @@
 //! The receiving side: find the message, or wait for it.
 
+use std::ops::RangeInclusive;
+
 use super::body::Sink;
 use super::matching::{Envelope, Want};
 use super::requests::{Failure, Request, State, Status};
@@ -89,6 +91,23 @@ impl Tagged {
         }
     }
 
+    /// The bytes of a message that [`Tagged::claim`] took, if all of them are here; otherwise the message itself, which
+    /// [`Tagged::receive_matched`] receives.
+    pub fn take_whole(&mut self, endpoint: &mut Endpoint, matched: Matched) -> Result<Vec<u8>, Matched> {
+        match matched {
+            Matched { from, message: Unexpected::Whole(bytes), .. } => {
+                self.give_back(endpoint, from, bytes.len() as u64 + KEEP_BYTES);
+                Ok(bytes)
+            }
+            offered => Err(offered),
+        }
+    }
+
+    /// Whether a message that nobody has asked for waits in any of these contexts.
+    pub fn waits_in(&self, contexts: RangeInclusive<u32>) -> bool {
+        self.waiting.is_any_in(contexts)
+    }
+
     /// What a receive would find now, if anything.
     pub fn probe(&self, want: &Want) -> Option<Status> {
         let (from, envelope, message) = self.waiting.peek(want)?;
@@ -143,7 +162,7 @@ impl Tagged {
         let before = self.requests.replace(request, State::Done(cancelled));
         self.requests.note_end(request);
         if let Some(State::Pushing { sending, .. }) = before {
-            self.pushing.retain(|&other| other != request);
+            self.peers[peer.index()].pushing.retain(|&other| other != request);
             self.end_early(endpoint, sending);
         }
         true

@@ -156,8 +156,9 @@ impl Tagged {
         match endpoint.begin(to, REST, theirs, limit - told) {
             Ok(sending) => {
                 self.requests.replace(request, State::Pushing { sending, tag, len, base: told, source });
-                if self.push_rest(endpoint, request) {
-                    self.pushing.push(request);
+                self.peers[to.index()].pushing.push_back(request);
+                if self.peers[to.index()].pushing.len() == 1 {
+                    self.push_accepted(endpoint, to);
                 }
             }
             Err(_) => self.requests.finish(request, Status::failed(to, super::Failure::Lost(to))),
@@ -179,8 +180,21 @@ impl Tagged {
         }
     }
 
+    /// Pushes more of the messages that a peer has accepted, one after the other, as far as there is room.
+    pub(super) fn push_accepted(&mut self, endpoint: &mut Endpoint, to: Peer) {
+        while let Some(&request) = self.peers[to.index()].pushing.front() {
+            if self.push_rest(endpoint, request) {
+                if !self.pushing.contains(&to) {
+                    self.pushing.push(to);
+                }
+                return;
+            }
+            self.peers[to.index()].pushing.pop_front();
+        }
+    }
+
     /// Pushes more of an accepted message; false when all of it is on its way.
-    pub(super) fn push_rest(&mut self, endpoint: &mut Endpoint, request: Request) -> bool {
+    fn push_rest(&mut self, endpoint: &mut Endpoint, request: Request) -> bool {
         let Some(State::Pushing { sending, tag, len, base, source }) = self.requests.get_mut(request) else {
             return false;
         };

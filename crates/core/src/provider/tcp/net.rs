@@ -99,10 +99,14 @@ pub(crate) fn accept(listener: &OwnedFd) -> Option<OwnedFd> {
     Some(socket)
 }
 
+/// The address at the other end.
+pub(crate) fn peer_address(socket: &OwnedFd) -> Option<SocketAddr> {
+    net::getpeername(socket).ok().flatten().and_then(|any| SocketAddr::try_from(any).ok())
+}
+
 /// The address at the other end, for messages to people.
 pub(crate) fn peer_name(socket: &OwnedFd) -> String {
-    let address = net::getpeername(socket).ok().flatten().and_then(|any| SocketAddr::try_from(any).ok());
-    address.map_or_else(|| "an unknown address".to_owned(), |address| address.to_string())
+    peer_address(socket).map_or_else(|| "an unknown address".to_owned(), |address| address.to_string())
 }
 
 fn new_socket(address: &SocketAddr) -> Result<OwnedFd, Errno> {
