@@ -189,7 +189,7 @@ fn tagged_pair(shm: bool) -> ([(Endpoint, Tagged); 2], [Peer; 2]) {
     let sent = post_send(&mut pairs[1], to_server, 1, 8);
     let mut met = None;
     advance(&mut pairs, |pairs| {
-        met = met.or(pairs[0].1.claim_first(1).map(|matched| matched.status().from));
+        met = met.or(pairs[0].1.claim_first(1, |_| true).map(|matched| matched.status().from));
         met.is_some() && is_over(&pairs[1], sent)
     });
     (pairs, [met.unwrap(), to_server])

@@ -114,7 +114,9 @@ impl Addrs {
         if self.dead.len() <= DEAD_MAX {
             return None;
         }
-        let free = |addr: &Addr| self.entries.get(addr).is_some_and(|entry| entry.references == 0 && entry.pending == 0);
+        let free = |addr: &Addr| {
+            self.entries.get(addr).is_some_and(|entry| entry.references == 0 && entry.pending == 0)
+        };
         self.dead.iter().copied().find(free)
     }
 }

@@ -18,7 +18,9 @@ pub enum Error {
     #[error("there is no such context; it was closed, or never opened")]
     NoSuchContext,
     /// No such operation in this context: tested before, completed at once, or posted in another context.
-    #[error("there is no such operation in this context; its end was told already, or it was posted elsewhere")]
+    #[error(
+        "there is no such operation in this context; its end was told already, or it was posted elsewhere"
+    )]
     NoSuchOp,
     /// More bytes than the network takes.
     #[error("{len} bytes are more than the {max} that one message holds")]
@@ -52,7 +54,9 @@ pub enum Error {
     #[error("the interface was finalized")]
     Finalized,
     /// The process forked after it initialized the interface.
-    #[error("this process was forked from the one that initialized the interface; initialize it in the child")]
+    #[error(
+        "this process was forked from the one that initialized the interface; initialize it in the child"
+    )]
     Forked,
     /// Nothing of ours goes by that option.
     #[error("this option means nothing here")]

@@ -97,7 +97,8 @@ impl Bmi {
                 }
                 Setting::DecRef(addr) => {
                     let entry = layer.addrs.get_mut(addr)?;
-                    let left = entry.references.checked_sub(1).ok_or(Error::Invalid("nobody counted on it"))?;
+                    let left =
+                        entry.references.checked_sub(1).ok_or(Error::Invalid("nobody counted on it"))?;
                     entry.references = left;
                     if left == 0 { layer.drop_addr(endpoint, addr) } else { Ok(()) }
                 }

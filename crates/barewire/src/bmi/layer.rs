@@ -1,6 +1,6 @@
 //! What is behind the lock: tagged messages, and the tables of addresses, operations and contexts over them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use barewire_core::region::Memory;
 use barewire_core::tagged::{self, Received, Request, Sink, Status, Tagged, Want};
@@ -25,6 +25,8 @@ pub(super) struct Layer {
     pub ops: Ops,
     /// Unexpected messages that were offered, for want of credit, and are on their way.
     fetching: HashMap<Request, Fetch>,
+    /// Whose they are.
+    fetching_from: HashSet<(u8, Addr)>,
     /// Operations that are complete but for bytes that the system has not taken yet.
     leaving: HashMap<Peer, VecDeque<Leaving>>,
     /// Those that have arrived.
@@ -58,6 +60,7 @@ impl Layer {
             addrs: Addrs::default(),
             ops: Ops::default(),
             fetching: HashMap::new(),
+            fetching_from: HashSet::new(),
             leaving: HashMap::new(),
             fetched: HashMap::new(),
             count_references,
@@ -153,7 +156,11 @@ impl Layer {
             }
             match endpoint.passed_on(status.from) {
                 (now, all) if now < all && outcome.is_ok() => {
-                    self.leaving.entry(status.from).or_default().push_back(Leaving { op, mark: all, outcome });
+                    self.leaving.entry(status.from).or_default().push_back(Leaving {
+                        op,
+                        mark: all,
+                        outcome,
+                    });
                 }
                 _ => self.end(op, outcome),
             }
@@ -217,12 +224,22 @@ impl Layer {
 
     /// The next unexpected message of a class.
     pub fn next_unexpected(&mut self, endpoint: &mut Endpoint, class: u8) -> Option<Unexpected> {
-        while let Some(matched) = self.tagged.claim_first(UNEXPECTED | u32::from(class)) {
+        if let Some(message) = self.fetched.get_mut(&class).and_then(VecDeque::pop_front) {
+            self.fetching_from.remove(&(class, message.from));
+            return Some(message);
+        }
+        let context = UNEXPECTED | u32::from(class);
+        loop {
+            // What a sender sent later waits until what it sent before has been told.
+            let (busy, addrs) = (&self.fetching_from, &self.addrs);
+            let is_free = |peer| addrs.by_peer(peer).is_none_or(|from| !busy.contains(&(class, from)));
+            let matched = self.tagged.claim_first(context, is_free)?;
             let status = matched.status();
             let Some(from) = self.addrs.by_peer(status.from) else { continue };
             match self.tagged.take_whole(endpoint, matched) {
                 Ok(bytes) => return Some(self.unexpected(from, status.tag, class, bytes)),
                 Err(offered) => {
+                    self.fetching_from.insert((class, from));
                     let memory = Memory::private(UNEXPECTED_BYTES_MAX);
                     let fetch = Fetch { from, tag: status.tag, class, memory: memory.clone() };
                     let sink = Sink::Memory(memory, 0, UNEXPECTED_BYTES_MAX);
@@ -233,13 +250,12 @@ impl Layer {
                 }
             }
         }
-        self.collect(endpoint);
-        self.fetched.get_mut(&class).and_then(VecDeque::pop_front)
     }
 
     /// Whether any unexpected message waits to be told.
     pub fn has_unexpected(&self) -> bool {
-        self.tagged.waits_in(UNEXPECTED..=UNEXPECTED | 0xff) || self.fetched.values().any(|queue| !queue.is_empty())
+        self.tagged.waits_in(UNEXPECTED..=UNEXPECTED | 0xff)
+            || self.fetched.values().any(|queue| !queue.is_empty())
     }
 
     fn finish_fetch(&mut self, fetch: Fetch, status: &Status) {
@@ -248,6 +264,8 @@ impl Layer {
         if status.failure.is_none() && fetch.memory.read(0, &mut bytes) {
             let message = self.unexpected(fetch.from, fetch.tag, fetch.class, bytes);
             self.fetched.entry(fetch.class).or_default().push_back(message);
+        } else {
+            self.fetching_from.remove(&(fetch.class, fetch.from));
         }
     }
 

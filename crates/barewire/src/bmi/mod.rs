@@ -185,7 +185,9 @@ impl Bmi {
 
     /// A new context.
     pub fn open_context(&self) -> Result<ContextId> {
-        self.shared().with(|_, layer| if layer.finalized { Err(Error::Finalized) } else { Ok(layer.ops.open_context()) })
+        self.shared().with(
+            |_, layer| if layer.finalized { Err(Error::Finalized) } else { Ok(layer.ops.open_context()) },
+        )
     }
 
     /// Closes a context; its operations are given up. Whoever waits in it gets [`Error::NoSuchContext`].

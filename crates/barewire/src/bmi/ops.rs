@@ -172,7 +172,8 @@ impl Ops {
     pub fn end(&mut self, id: OpId, outcome: std::result::Result<u64, Failure>) -> Option<Addr> {
         let slot = id.slot() as u32;
         let (generation, op) = self.slots.get_mut(id.slot())?;
-        let op = op.as_mut().filter(|op| *generation & 0x7fff_ffff == id.generation() && op.ended.is_none())?;
+        let op =
+            op.as_mut().filter(|op| *generation & 0x7fff_ffff == id.generation() && op.ended.is_none())?;
         self.looks += 1;
         op.ended = Some(outcome);
         let (addr, context) = (op.addr, self.contexts[op.context.slot()].1.as_mut()?);

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use barewire_core::{Endpoint, WaitError};
 
+use super::Bmi;
 use super::addr::Addr;
 use super::error::{Error, Result};
 use super::layer::Layer;
 use super::ops::{Completion, ContextId, OpId};
-use super::Bmi;
 
 /// A message that came without a receive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +39,12 @@ impl Bmi {
 
     /// Tells the ends of those of these operations that have ended, with their places in the list, waiting up to `wait` for
     /// the first.
-    pub fn testsome(&self, ops: &[OpId], wait: Duration, context: ContextId) -> Result<Vec<(usize, Completion)>> {
+    pub fn testsome(
+        &self,
+        ops: &[OpId],
+        wait: Duration,
+        context: ContextId,
+    ) -> Result<Vec<(usize, Completion)>> {
         let mut found = Vec::new();
         self.until(wait, context, |_, layer| {
             if ops.iter().any(|&op| layer.ops.get(op, context).is_none()) {

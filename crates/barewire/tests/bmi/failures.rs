@@ -41,7 +41,10 @@ fn a_dead_peer_fails_its_own_operations_and_no_others(shm: bool) {
     other.client.0.post_send(other.to_server, Buffer::new(5), 1, 0, other.client.1).unwrap();
     assert_eq!(end_of(&(server.clone(), context), Posted::Pending(safe)).outcome, Ok(5));
     server.set_info(Setting::DropAddr(victim.to_client)).unwrap();
-    assert!(matches!(server.post_send(victim.to_client, Buffer::new(1), 2, 0, context), Err(Error::NoSuchAddr)));
+    assert!(matches!(
+        server.post_send(victim.to_client, Buffer::new(1), 2, 0, context),
+        Err(Error::NoSuchAddr)
+    ));
 }
 
 fn a_restarted_server_is_found_again(shm: bool) {
@@ -83,7 +86,10 @@ fn a_receive_after_an_unseen_loss_fails_once(shm: bool) {
     }
     let into = Buffer::new(100);
     let first = client.0.post_recv(to_server, &into, 1, 0, client.1);
-    assert!(matches!(first, Err(Error::Failed(Failure::Lost))), "whoever sent a request would wait for ever: {first:?}");
+    assert!(
+        matches!(first, Err(Error::Failed(Failure::Lost))),
+        "whoever sent a request would wait for ever: {first:?}"
+    );
     let second = kit::pending(client.0.post_recv(to_server, &into, 1, 0, client.1));
     assert_eq!(end_of(&client, Posted::Pending(second)).outcome, Err(Failure::Unreachable));
 }
@@ -150,11 +156,23 @@ fn what_cannot_be_is_refused() {
     let to = bmi.addr_lookup("tcp://127.0.0.1:1").unwrap();
     let long = bmi.post_sendunexpected(to, Buffer::new((16 << 10) + 1), 0, 0, 0, context);
     assert!(matches!(long, Err(Error::TooLong { len: 16385, max: 16384 })));
-    for url in ["", "tcp://", "tcp://:80", "tcp://127.0.0.1", "tcp://127.0.0.1:99999", "gm://a:1", "127.0.0.1:80", ",,"] {
+    for url in [
+        "",
+        "tcp://",
+        "tcp://:80",
+        "tcp://127.0.0.1",
+        "tcp://127.0.0.1:99999",
+        "gm://a:1",
+        "127.0.0.1:80",
+        ",,",
+    ] {
         assert!(matches!(bmi.addr_lookup(url), Err(Error::Address(_))), "{url:?}");
     }
     let (taken, url) = serve(wire(true));
-    assert!(matches!(Bmi::initialize(wire(true).listen(&url)), Err(Error::Address(_))), "somebody listens there");
+    assert!(
+        matches!(Bmi::initialize(wire(true).listen(&url)), Err(Error::Address(_))),
+        "somebody listens there"
+    );
     drop(taken);
 }
 

@@ -29,7 +29,8 @@ impl Pair {
         let client = Bmi::initialize(wire(shm)).unwrap();
         let (to_server, context) = (client.addr_lookup(url).unwrap(), client.open_context().unwrap());
         let client = (client, context);
-        let hello = client.0.post_sendunexpected(to_server, Buffer::from(b"hello"), 0, 99, 0, client.1).unwrap();
+        let hello =
+            client.0.post_sendunexpected(to_server, Buffer::from(b"hello"), 0, 99, 0, client.1).unwrap();
         std::thread::scope(|scope| {
             let there = scope.spawn(|| next_unexpected(&server, 99));
             end_of(&client, hello);
@@ -54,7 +55,8 @@ pub fn serve(options: Options) -> (Bmi, String) {
 
 /// Bytes that tell where they are from.
 pub fn pattern(len: usize, seed: u8) -> Buffer {
-    let bytes: Vec<u8> = (0..len).map(|at| (at as u8).wrapping_mul(31) ^ (at >> 8) as u8 ^ seed | 1).collect();
+    let bytes: Vec<u8> =
+        (0..len).map(|at| (at as u8).wrapping_mul(31) ^ (at >> 8) as u8 ^ seed | 1).collect();
     Buffer::from(&bytes[..])
 }
 

@@ -192,7 +192,8 @@ fn more_unexpected_messages_than_credit_all_arrive(shm: bool) {
             let mut open = 0;
             for tag in 0..COUNT {
                 let bytes = pattern(16 << 10, tag as u8);
-                let posted = client.0.post_sendunexpected(pair.to_server, bytes, tag, 0, 0, client.1).unwrap();
+                let posted =
+                    client.0.post_sendunexpected(pair.to_server, bytes, tag, 0, 0, client.1).unwrap();
                 open += usize::from(matches!(posted, Posted::Pending(_)));
             }
             while open > 0 {

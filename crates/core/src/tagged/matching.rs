@@ -260,7 +260,8 @@ impl<T> Waiting<T> {
 
     /// Whether there is any message in these contexts.
     pub fn is_any_in(&self, contexts: RangeInclusive<u32>) -> bool {
-        !self.is_empty() && self.order.range((*contexts.start(), 0)..=(*contexts.end(), u64::MAX)).next().is_some()
+        !self.is_empty()
+            && self.order.range((*contexts.start(), 0)..=(*contexts.end(), u64::MAX)).next().is_some()
     }
 
     fn locate(&self, want: &Want) -> Option<u32> {
@@ -288,9 +289,9 @@ impl<T> Waiting<T> {
         self.take_at(self.locate(want)?)
     }
 
-    /// Takes out the earliest message of a context, whatever its tag.
-    pub fn take_first(&mut self, context: u32) -> Option<(Peer, Envelope, T)> {
-        let at = self.in_context(context).next()?;
+    /// Takes out the earliest message of a context, whatever its tag, among those whose sender is wanted.
+    pub fn take_first(&mut self, context: u32, wanted: impl Fn(Peer) -> bool) -> Option<(Peer, Envelope, T)> {
+        let at = self.in_context(context).find(|&at| wanted(self.chains.nodes[at as usize].key.0))?;
         self.take_at(at)
     }
 

@@ -119,9 +119,13 @@ impl Tagged {
         self.waiting.take(want).map(|(from, envelope, message)| Matched { from, envelope, message })
     }
 
-    /// The earliest message of a context that nobody has asked for, whatever its tag.
-    pub fn claim_first(&mut self, context: u32) -> Option<Matched> {
-        self.waiting.take_first(context).map(|(from, envelope, message)| Matched { from, envelope, message })
+    /// The earliest message of a context that nobody has asked for, whatever its tag, among those whose sender is wanted.
+    pub fn claim_first(&mut self, context: u32, wanted: impl Fn(Peer) -> bool) -> Option<Matched> {
+        self.waiting.take_first(context, wanted).map(|(from, envelope, message)| Matched {
+            from,
+            envelope,
+            message,
+        })
     }
 
     /// Takes back a receive whose message has not come, or a send that has not left; false if it is too late. The request
