@@ -3,7 +3,7 @@
 use super::body::Source;
 use super::matching::Envelope;
 use super::requests::{Request, State, Status};
-use super::{EAGER, EAGER_BYTES_MAX, KEEP_BYTES, OFFER, REST, Tagged};
+use super::{EAGER, EAGER_BYTES_MAX, KEEP_BYTES, OFFER, OFFERS_MAX, REST, Tagged};
 use crate::Peer;
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
@@ -118,6 +118,9 @@ impl Tagged {
             }
             return sent != Err(SendError::Full);
         }
+        if self.peers[to.index()].offered >= OFFERS_MAX {
+            return false;
+        }
         let room = endpoint.packet_room(to).unwrap_or(0).saturating_sub(OFFER_PREFIX) as u64;
         let told = len.min(affordable.unwrap_or(0)).min(room);
         let sent = endpoint.send_with(to, OFFER, envelope.to_imm(), told as usize + OFFER_PREFIX, |wire| {
@@ -126,6 +129,7 @@ impl Tagged {
             source.fill(0, wire);
         });
         if sent.is_ok() {
+            self.peers[to.index()].offered += 1;
             if told > 0 {
                 self.peers[to.index()].charged += told + KEEP_BYTES;
             }
@@ -147,6 +151,7 @@ impl Tagged {
             Some(State::Offered { to, len, told, .. }) if *to == from && (*told..=*len).contains(&limit) => {}
             _ => return,
         }
+        self.answered(from);
         let placeholder = State::Done(Status::good(from, 0, 0));
         let Some(State::Offered { to, tag, len, told, source }) = self.requests.replace(request, placeholder)
         else {
@@ -161,6 +166,11 @@ impl Tagged {
             }
             Err(_) => self.requests.finish(request, Status::failed(to, super::Failure::Lost(to))),
         }
+    }
+
+    fn answered(&mut self, by: Peer) {
+        let peer = &mut self.peers[by.index()];
+        peer.offered = peer.offered.saturating_sub(1);
     }
 
     /// Pushes more of an accepted message; false when all of it is on its way.
@@ -189,6 +199,7 @@ impl Tagged {
         let request = Request::from_wire(packet.imm);
         if let Some(&State::Offered { to, tag, len, .. }) = self.requests.get(request) {
             if to == packet.from {
+                self.answered(to);
                 self.requests.finish(request, Status::good(to, tag, len));
             }
         }
