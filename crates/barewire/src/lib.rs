@@ -4,5 +4,11 @@
 pub use barewire_core as core;
 
 pub mod am;
+pub mod bmi;
 pub mod fm;
+pub mod ga;
 pub mod mpi;
+pub mod shmem;
+pub mod splitc;
+pub mod spmd;
+pub mod via;

@@ -27,6 +27,35 @@ fn ranks_on_four_hosts_meet() {
 
 #[test]
 #[ignore = "needs root"]
+fn ranks_talk_by_shared_memory_inside_a_host_and_by_tcp_between() {
+    let hosts = Hosts::new(113, 4);
+    let list = hosts.list(2);
+    let job = start(&over(&list, &[BAREWIRE, "hello", "--seconds", "2"]));
+    let mut answer = String::new();
+    wait_until("all pairs to talk", || {
+        let asked =
+            std::process::Command::new(BAREWIRE).args(["info", "--job", &job.id().to_string()]).output();
+        answer = Ran::from(asked.unwrap()).out;
+        answer.starts_with("pairs in use: shm 8, tcp 8\n")
+    });
+    let ran = Ran::from(job.wait_with_output().unwrap());
+    ran.expect(0, "");
+    for rank in 0..8 {
+        let next = (rank + 1) % 8;
+        let wire = match rank % 2 {
+            0 => "shm: it is on the same host".to_owned(),
+            _ => format!("tcp to {}:", hosts.address(next / 2 + 1)),
+        };
+        let line = format!("with rank {next}, all correct, by {wire}");
+        let begin = format!("rank {rank} of 8: ");
+        let found = ran.lines().into_iter().any(|text| text.starts_with(&begin) && text.contains(&line));
+        assert!(found, "no {line:?} of {begin:?} in {ran:#?}");
+    }
+    hosts.are_empty();
+}
+
+#[test]
+#[ignore = "needs root"]
 fn variables_directory_output_and_input_travel() {
     use std::io::Write;
     let hosts = Hosts::new(102, 2);
@@ -183,4 +212,31 @@ fn ports_and_interfaces_can_be_chosen() {
     wait_until("the port to be closed once all are in", || (41234..=41239).filter(open).count() == 0);
     Ran::from(child.wait_with_output().unwrap()).expect(0, "");
     run(&over(&list, &["--interface", "nothere0", "true"])).expect(2, "no such interface");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn ranks_listen_only_where_they_are_told() {
+    let hosts = Hosts::new(114, 2);
+    let list = hosts.list(2);
+    // The launcher itself has no such interface, so only the ranks are told.
+    let told = ["-x", "BAREWIRE_INTERFACE=eth0", "-x", "BAREWIRE_PORT_RANGE=41250-41251"];
+    let words = [&told[..], &[BAREWIRE, "hello", "--seconds", "60"]].concat();
+    let job = start(&over(&list, &words));
+    for index in [1, 2] {
+        let mut listening = Vec::new();
+        let expected = [41250, 41251].map(|port| format!("{}:{port}", hosts.address(index)));
+        wait_until("the ranks to listen", || {
+            listening = hosts.listening(index);
+            listening.len() >= 2
+        });
+        assert_eq!(listening, expected);
+    }
+    signal(job.id(), "TERM");
+    Ran::from(job.wait_with_output().unwrap()).expect(143, "");
+    let few = ["-x", "BAREWIRE_PORT_RANGE=41250", BAREWIRE, "hello", "--rounds", "1"];
+    run(&over(&list, &few)).expect(2, "no port from 41250 to 41250 is free here");
+    let none = ["-x", "BAREWIRE_INTERFACE=eth7", BAREWIRE, "hello", "--rounds", "1"];
+    run(&over(&list, &none)).expect(2, "there is no network interface eth7");
+    hosts.are_empty();
 }

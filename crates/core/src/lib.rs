@@ -21,14 +21,17 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod at_large;
 mod auth;
 pub mod boot;
 pub mod config;
 mod connect;
 mod credit;
+mod crowd;
 mod datagrams;
 pub mod endpoint;
 pub mod error;
+mod explain;
 pub mod filter;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
@@ -36,11 +39,13 @@ mod hello;
 pub mod incoming;
 pub mod job;
 mod meet;
+mod patience;
 mod peer;
 mod poller;
 mod progress;
 mod provider;
 pub mod region;
+mod rounds;
 pub mod shared;
 mod sockets;
 pub mod stats;

@@ -1,8 +1,8 @@
 //! Waiting: spin, then yield, then sleep.
 //!
 //! Spinning is for a peer that runs on another processor and answers within microseconds. When more endpoints want to run than
-//! there are processors it only keeps the peer from running, so a wait that finds others running whenever it yields stops
-//! spinning. Yielding lets others run and costs little. Sleeping costs nothing and takes tens of microseconds to end.
+//! there are processors it only keeps the peer from running; how long to spin is learnt, see `patience`. Yielding
+//! lets others run and costs little. Sleeping costs nothing and takes tens of microseconds to end.
 //!
 //! A wait that goes on for long is reported, with who waits for whom and what is on its way: a hang that explains itself.
 
@@ -14,15 +14,12 @@ use crate::endpoint::Endpoint;
 use crate::error::WaitError;
 use crate::incoming::Deliver;
 use crate::peer::PeerState;
-use crate::progress::IDLE_BEFORE_HOUSEKEEPING;
 use crate::provider::{Rx, Tx};
 
-/// Looks before the first yield, when the processors are ours.
-const SPINS: u32 = 200;
-/// A yield that takes longer than this let somebody else run.
-const BUSY_YIELD: Duration = Duration::from_micros(4);
-/// How many of the last yields let others run, at most; half of it means that the processors are shared.
-pub(crate) const CROWD_MAX: u32 = 16;
+/// Looks in quick succession; after these each is followed by a pause, for the sake of a processor's other thread.
+const QUICK_LOOKS: u32 = 64;
+/// A yield that takes longer than this let somebody else run: alone it takes a quarter of it, with one other nearly twice it.
+const BUSY_YIELD: Duration = Duration::from_micros(1);
 
 /// What a wait is for, in the words the watchdog will use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,32 +75,72 @@ impl Endpoint {
         waiting: Waiting,
         deliver: &mut D,
         timeout: Option<Duration>,
+        done: impl FnMut(&mut Endpoint, &mut D) -> bool,
+    ) -> Result<(), WaitError> {
+        self.wait_with(WaitClock::default(), waiting, deliver, timeout, done)
+    }
+
+    /// [`Endpoint::wait_for`] for something in memory that neighbours write without sending anything: `done` only looks, and
+    /// is asked once more after we have said that we sleep. Whoever writes such memory calls [`Endpoint::nudge`].
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Ignore, job::Job, region::Memory, wait::Waiting};
+    /// use std::sync::atomic::Ordering;
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let memory = Memory::shared(64).unwrap();
+    /// let word = |memory: &Memory| memory.atomic_u64(0).unwrap().load(Ordering::Acquire);
+    /// assert!(memory.write(0, &7u64.to_ne_bytes()));
+    /// let seven = Waiting { what: "a seven", on: None };
+    /// endpoint.watch_for(seven, &mut Ignore, None, |_, _| word(&memory) == 7).unwrap();
+    /// ```
+    pub fn watch_for<D: Deliver>(
+        &mut self,
+        waiting: Waiting,
+        deliver: &mut D,
+        timeout: Option<Duration>,
+        done: impl FnMut(&mut Endpoint, &mut D) -> bool,
+    ) -> Result<(), WaitError> {
+        let clock = WaitClock { watching: true, ..WaitClock::default() };
+        self.wait_with(clock, waiting, deliver, timeout, done)
+    }
+
+    #[inline(always)]
+    fn wait_with<D: Deliver>(
+        &mut self,
+        mut clock: WaitClock,
+        waiting: Waiting,
+        deliver: &mut D,
+        timeout: Option<Duration>,
         mut done: impl FnMut(&mut Endpoint, &mut D) -> bool,
     ) -> Result<(), WaitError> {
-        let mut clock = WaitClock::default();
+        let mut looks = self.patience.begin();
         loop {
-            let spins = if self.crowd * 2 >= CROWD_MAX { 1 } else { SPINS };
             let mut quiet = 0;
-            while quiet < spins {
+            while quiet < looks {
                 if done(self, deliver) {
+                    if clock.started.is_none() {
+                        self.patience.rewarded(looks);
+                    }
                     return Ok(());
                 }
                 if self.progress(deliver, usize::MAX) > 0 {
                     clock.quiet_since = None;
                     quiet = 0;
                 } else {
-                    std::hint::spin_loop();
+                    if quiet >= QUICK_LOOKS {
+                        std::hint::spin_loop();
+                    }
                     quiet += 1;
                 }
             }
             if done(self, deliver) {
                 return Ok(());
             }
-            self.wait_longer(waiting, deliver, timeout, &mut clock)?;
+            looks = self.wait_longer(waiting, deliver, timeout, &mut clock, &mut done)?;
         }
     }
 
-    /// One step of a wait that spinning did not end: look at the clock, then yield or sleep.
+    /// One step of a wait that spinning did not end: look at the clock, then yield or sleep. Says how often to look next.
     #[cold]
     #[inline(never)]
     fn wait_longer<D: Deliver>(
@@ -112,7 +149,8 @@ impl Endpoint {
         deliver: &mut D,
         timeout: Option<Duration>,
         clock: &mut WaitClock,
-    ) -> Result<(), WaitError> {
+        done: &mut impl FnMut(&mut Endpoint, &mut D) -> bool,
+    ) -> Result<u32, WaitError> {
         if !self.guard.is_parent() {
             return Err(WaitError::Forked);
         }
@@ -121,9 +159,9 @@ impl Endpoint {
             return Err(WaitError::Lost(peer));
         }
         if self.is_virtual() {
-            return self.wait_virtually(timeout, &mut clock.virtual_start);
+            return self.wait_virtually(timeout, &mut clock.virtual_start).map(|()| 1);
         }
-        let now = Instant::now();
+        let (now, first) = (Instant::now(), clock.started.is_none());
         let started = *clock.started.get_or_insert(now);
         if timeout.is_some_and(|timeout| now - started >= timeout) {
             return Err(WaitError::TimedOut);
@@ -131,9 +169,7 @@ impl Endpoint {
         let idle = now - *clock.quiet_since.get_or_insert(now);
         if idle < self.config.yield_for {
             std::thread::yield_now();
-            let busy = now.elapsed() > BUSY_YIELD;
-            self.crowd = if busy { (self.crowd + 1).min(CROWD_MAX) } else { self.crowd.saturating_sub(1) };
-            return Ok(());
+            return Ok(self.patience.yielded(first, now.elapsed() > BUSY_YIELD));
         }
         if self.report_wanted {
             self.report_wanted = false;
@@ -152,13 +188,25 @@ impl Endpoint {
                 longest = Some(longest.map_or(due - idle, |longest| longest.min(due - idle)));
             }
         }
-        self.sleep(deliver, longest);
-        Ok(())
+        let watch = clock.watching.then_some(done);
+        self.sleep(deliver, longest, watch);
+        Ok(1)
     }
 
-    /// Sleeps until something may have arrived, at most `longest`.
-    fn sleep<D: Deliver>(&mut self, deliver: &mut D, longest: Option<Duration>) {
-        if self.doze() {
+    /// Sleeps until something may have arrived, at most `longest`. Neighbours who write the memory that is watched wake us
+    /// only if we doze, so it has to be looked at once more after that.
+    fn sleep<D: Deliver>(
+        &mut self,
+        deliver: &mut D,
+        longest: Option<Duration>,
+        watch: Option<&mut impl FnMut(&mut Endpoint, &mut D) -> bool>,
+    ) {
+        let quiet = self.doze();
+        if quiet && watch.is_some_and(|done| done(self, deliver)) {
+            self.undoze();
+            return;
+        }
+        if quiet {
             let longest = longest.into_iter().chain(self.deadline()).min();
             let ready = self.poller.wait(longest);
             ready.into_iter().for_each(|source| self.attend(source));
@@ -186,7 +234,7 @@ impl Endpoint {
         self.want_room();
         // Whatever wakes us may be a socket or a listener: the next call of `progress` that finds nothing looks at them,
         // and forgets the ring of the bell.
-        self.idle = IDLE_BEFORE_HOUSEKEEPING;
+        self.rounds.hurry();
         self.bell.doze();
         self.dozing = true;
         self.flush_before_sleep();
@@ -309,4 +357,6 @@ struct WaitClock {
     quiet_since: Option<Instant>,
     report_after: Option<Duration>,
     virtual_start: Option<crate::time::Nanos>,
+    /// What is waited for is in memory that neighbours write.
+    watching: bool,
 }

@@ -11,7 +11,8 @@ pub fn coverage(functions: &[Function], written: &BTreeMap<String, HandWritten>,
          `MPI_ERR_UNSUPPORTED_OPERATION` through the error handler (`MPI_T_` functions: `MPI_T_ERR_NOT_SUPPORTED`).\n\n\
          | tier | functions | there | missing |\n|---|---|---|---|\n",
     );
-    let has = |function: &&Function| written.contains_key(&function.name) || forms.of(&function.name).is_some();
+    let has =
+        |function: &&Function| written.contains_key(&function.name) || forms.of(&function.name).is_some();
     for tier in 1..=3 {
         let all = functions.iter().filter(|f| f.tier == tier).count();
         let there = functions.iter().filter(|f| f.tier == tier).filter(has).count();

@@ -286,7 +286,12 @@ impl Deref for TypeRef {
     clippy::redundant_allocation,
     reason = "the outer count belongs to one thread, so copying it is no atomic update"
 )]
-pub struct CommRef(Rc<Arc<Comm>>);
+pub enum CommRef {
+    /// One of those that are there as long as the process.
+    Lasting(&'static Arc<Comm>),
+    /// One that this thread has used lately.
+    Recent(Rc<Arc<Comm>>),
+}
 
 /// What a thread remembers, and since when.
 struct Recent {
@@ -322,7 +327,7 @@ impl CommRef {
 
     #[cold]
     pub(crate) fn remember(handle: MPI_Comm, comm: Arc<Comm>) -> CommRef {
-        let found = CommRef(Rc::new(comm));
+        let found = CommRef::Recent(Rc::new(comm));
         // A thread that is ending, or already looking, simply does not remember.
         let _ = RECENT.try_with(|recent| {
             let mut recent = recent.try_borrow_mut().ok()?;
@@ -344,8 +349,12 @@ impl CommRef {
     }
 
     /// The communicator itself, to keep or to compare.
+    #[inline]
     pub fn shared(&self) -> &Arc<Comm> {
-        &self.0
+        match self {
+            CommRef::Lasting(comm) => comm,
+            CommRef::Recent(comm) => comm,
+        }
     }
 }
 
@@ -354,6 +363,6 @@ impl Deref for CommRef {
 
     #[inline]
     fn deref(&self) -> &Comm {
-        &self.0
+        self.shared()
     }
 }

@@ -2,11 +2,12 @@
 
 use crate::boundary::{MPI_Comm, MPI_Datatype, MPI_Message, MPI_Request, Memory, Out, Status};
 use crate::fault::Fault;
-use crate::message::{Buffer, Outcome, Partner, anyone, outcome, rank_of, target, wanted};
+use crate::message::{Buffer, Outcome, Partner, anyone, outcome, plain, rank_of, target, wanted};
 use crate::object::CommRef;
 use crate::request::{Plan, Way};
 use crate::task::{Event, Need, Until};
 use crate::transport::Net;
+use crate::transport::send_error;
 use crate::world::{ANY_SOURCE, bad, world};
 use barewire::core::tagged::{self, Envelope, Mode, Received, Sent, Want};
 use barewire::mpi::error::{Class, Error, Result};
@@ -27,6 +28,24 @@ pub struct Message {
 }
 
 impl Message {
+    /// The data to be sent, and its length.
+    #[inline(always)]
+    fn source(&self) -> Result<(u64, tagged::Source)> {
+        match plain(self.memory, self.count, self.datatype) {
+            Some(bytes) => Ok((bytes.len() as u64, tagged::Source::User(bytes))),
+            None => self.buffer().map(|buffer| buffer.source()),
+        }
+    }
+
+    /// The place of data to be received.
+    #[inline(always)]
+    fn sink(&self) -> Result<tagged::Sink> {
+        match plain(self.memory, self.count, self.datatype) {
+            Some(bytes) => Ok(tagged::Sink::User(bytes)),
+            None => self.buffer().map(|buffer| buffer.sink()),
+        }
+    }
+
     fn buffer(&self) -> Result<Buffer> {
         Buffer::new(self.memory, self.count, self.datatype)
     }
@@ -36,9 +55,9 @@ impl Message {
 #[inline]
 pub fn send(message: Message, comm: MPI_Comm, mode: Mode) -> Result<()> {
     let comm = world().comm(comm)?;
-    let buffer = message.buffer()?;
+    let source = message.source()?;
     let Some((to, envelope)) = target(&comm, message.rank, message.tag)? else { return Ok(()) };
-    let sent = comm.net.start_send(to, envelope, mode, buffer.source())?;
+    let sent = comm.net.start_send(to, envelope, mode, source)?;
     comm.net.finish_send(sent)
 }
 
@@ -46,12 +65,14 @@ pub fn send(message: Message, comm: MPI_Comm, mode: Mode) -> Result<()> {
 #[inline]
 pub fn isend(message: Message, handle: MPI_Comm, mode: Mode) -> Result<MPI_Request> {
     let comm = world().comm(handle)?;
-    let buffer = message.buffer()?;
+    let (len, source) = message.source()?;
     let Some((to, envelope)) = target(&comm, message.rank, message.tag)? else {
         return ended(&comm, handle, Outcome::NOBODY);
     };
-    let sent = comm.net.start_send(to, envelope, mode, buffer.source())?;
-    comm.net.with(|_, layer| MPI_Request(layer.requests.add_send(handle, sent)))
+    comm.net.with(|endpoint, layer| {
+        let sent = layer.tagged.send(endpoint, to, envelope, mode, len, source).map_err(send_error)?;
+        Ok(MPI_Request(layer.requests.add_send(handle, sent)))
+    })?
 }
 
 /// Sends a copy, which goes on by itself.
@@ -75,13 +96,17 @@ pub fn ibsend(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
 #[inline]
 pub fn recv(message: Message, comm: MPI_Comm, status: Out<Status>) -> Result<()> {
     let comm = world().comm(comm)?;
-    let buffer = message.buffer()?;
+    let sink = message.sink()?;
     let Some(want) = wanted(&comm, message.rank, message.tag)? else {
         status.fill(&Outcome::from_proc_null().status);
         return Ok(());
     };
-    let received = comm.net.start_receive(want, buffer.sink())?;
+    let received = comm.net.start_receive(want, sink)?;
     let got = comm.net.finish_receive(received)?;
+    if got.failure.is_none() {
+        status.fill(&Status::new(source(&comm, message.rank, &got), got.tag, got.len));
+        return Ok(());
+    }
     told(outcome(Some(source(&comm, message.rank, &got)), &got), status)
 }
 
@@ -89,13 +114,15 @@ pub fn recv(message: Message, comm: MPI_Comm, status: Out<Status>) -> Result<()>
 #[inline]
 pub fn irecv(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
     let comm = world().comm(handle)?;
-    let buffer = message.buffer()?;
+    let sink = message.sink()?;
     let Some(want) = wanted(&comm, message.rank, message.tag)? else {
         return ended(&comm, handle, Outcome::from_proc_null());
     };
-    let received = comm.net.start_receive(want, buffer.sink())?;
     let partner = Partner::of(&comm, message.rank);
-    comm.net.with(|_, layer| MPI_Request(layer.requests.add_receive(handle, partner, received)))
+    comm.net.with(|endpoint, layer| {
+        let received = layer.tagged.receive(endpoint, want, sink);
+        MPI_Request(layer.requests.add_receive(handle, partner, received))
+    })
 }
 
 /// Sends one message while receiving another.
@@ -324,7 +351,8 @@ pub fn isendrecv(out: Message, into: Message, handle: MPI_Comm, replaces: bool) 
     let sink = into.buffer()?.sink();
     let (to, want) = (target(&comm, out.rank, out.tag)?, wanted(&comm, into.rank, into.tag)?);
     let received = want.map(|want| comm.net.start_receive(want, sink)).transpose()?;
-    let sent = to.map(|(to, envelope)| comm.net.start_send(to, envelope, Mode::Standard, from)).transpose()?;
+    let sent =
+        to.map(|(to, envelope)| comm.net.start_send(to, envelope, Mode::Standard, from)).transpose()?;
     let (net, partner) = (comm.net.clone(), Partner::of(&comm, into.rank));
     task(&comm, handle, async move {
         let sent = match sent {
@@ -332,7 +360,9 @@ pub fn isendrecv(out: Message, into: Message, handle: MPI_Comm, replaces: bool) 
             _ => Ok(Outcome::NOBODY),
         };
         let received = match received {
-            Some(Received::Pending(request)) => end(&net, request).await.map(|status| partner.outcome(&status)),
+            Some(Received::Pending(request)) => {
+                end(&net, request).await.map(|status| partner.outcome(&status))
+            }
             Some(Received::Done(status)) => Ok(partner.outcome(&status)),
             None => Ok(Outcome::from_proc_null()),
         };

@@ -142,7 +142,8 @@ impl Tasks {
             let mut moved = false;
             let mut next = 0;
             while let Some(one) = running.get_mut(next) {
-                let met = |layer: &Layer| one.needs.is_empty() || one.needs.iter().any(|need| need.is_met(layer));
+                let met =
+                    |layer: &Layer| one.needs.is_empty() || one.needs.iter().any(|need| need.is_met(layer));
                 if !net.with(|_, layer| met(layer)).unwrap_or(true) {
                     next += 1;
                     continue;

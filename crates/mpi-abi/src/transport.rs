@@ -19,6 +19,7 @@ use barewire::core::tagged::{
 use barewire::core::wait::Waiting;
 use barewire::core::{Config, Deliver, Endpoint, Flow, Incoming, Peer, SendError, WaitError};
 use barewire::mpi::error::{Class, Error, Result};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
 
@@ -98,40 +99,63 @@ impl Net {
 
     /// Makes progress until `done` says so; tasks go on meanwhile.
     #[inline]
-    pub fn wait(&self, what: &'static str, mut done: impl FnMut(&mut Layer) -> bool) -> Result<()> {
+    pub fn wait(&self, what: &'static str, done: impl FnMut(&mut Layer) -> bool) -> Result<()> {
+        self.wait_then(what, done, |_| ())
+    }
+
+    /// Makes progress until `done` says so, and then takes what came of it; tasks go on meanwhile.
+    #[inline]
+    pub fn wait_then<R>(
+        &self,
+        what: &'static str,
+        mut done: impl FnMut(&mut Layer) -> bool,
+        then: impl FnOnce(&mut Layer) -> R,
+    ) -> Result<R> {
+        let mut then = Some(then);
         loop {
-            let mut ended = false;
-            self.wait_inside(what, |layer| {
-                ended = done(layer);
-                ended || (!self.tasks.is_empty() && self.tasks.can_go_on(layer))
-            })?;
-            if ended {
-                return Ok(());
+            let ended = Cell::new(false);
+            let came = self.wait_inside(
+                what,
+                |layer| {
+                    ended.set(done(layer));
+                    ended.get() || (!self.tasks.is_empty() && self.tasks.can_go_on(layer))
+                },
+                |layer| then.take_if(|_| ended.get()).map(|then| then(layer)),
+            )?;
+            match came {
+                Some(came) => return Ok(came),
+                None => self.tasks.run(self),
             }
-            self.tasks.run(self);
         }
     }
 
-    /// Makes progress until `done` says so, without leaving the door.
+    /// Makes progress until `done` says so, without leaving the door, and then takes what came of it.
     #[inline]
-    fn wait_inside(&self, what: &'static str, mut done: impl FnMut(&mut Layer) -> bool) -> Result<()> {
+    fn wait_inside<R>(
+        &self,
+        what: &'static str,
+        mut done: impl FnMut(&mut Layer) -> bool,
+        then: impl FnOnce(&mut Layer) -> R,
+    ) -> Result<R> {
         let mut done =
             |endpoint: &mut Endpoint, layer: &mut Layer| layer.tagged.advance(endpoint) && done(layer);
-        let waited = match &self.line {
+        match &self.line {
             Line::One(gate) => {
                 let waiting = Waiting { what, on: None };
                 let wait = |pair: &mut Option<Box<(Endpoint, Layer)>>| {
-                    let pair = pair.as_mut()?;
-                    Some(pair.0.wait_for(waiting, &mut pair.1, None, done))
+                    let (endpoint, layer) = &mut **pair.as_mut().ok_or_else(ended)?;
+                    endpoint.wait_for(waiting, layer, None, done).map_err(wait_error)?;
+                    Ok(then(layer))
                 };
-                gate.enter(wait)?.ok_or_else(ended)?
+                gate.enter(wait)?
             }
             Line::Many(line) => {
                 let shared = line.read().unwrap_or_else(PoisonError::into_inner);
-                shared.as_ref().ok_or_else(ended)?.wait(None, &mut done)
+                let shared = shared.as_ref().ok_or_else(ended)?;
+                shared.wait(None, &mut done).map_err(wait_error)?;
+                Ok(shared.with(|_, layer| then(layer)))
             }
-        };
-        waited.map_err(wait_error)
+        }
     }
 
     /// Takes what has arrived and pushes on what had found no room, without waiting.
@@ -186,8 +210,8 @@ impl Net {
     /// Waits until a request has ended; a truncated message is told by its status.
     #[inline]
     fn finish(&self, request: Request) -> Result<Status> {
-        self.wait("a message", |layer| layer.tagged.is_done(request))?;
-        let status = self.with(|_, layer| layer.tagged.take(request))?;
+        let done = |layer: &mut Layer| layer.tagged.is_done(request);
+        let status = self.wait_then("a message", done, |layer| layer.tagged.take(request))?;
         let status = status.ok_or_else(|| Error::new(Class::Intern, "a request ended twice"))?;
         match status.failure {
             Some(Failure::Lost(peer)) => Err(send_error(SendError::Lost(peer))),

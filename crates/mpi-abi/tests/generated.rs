@@ -59,10 +59,8 @@ fn fortran_can_call_every_function_of_the_first_tier() {
 #[test]
 fn the_list_of_missing_functions_is_what_the_shims_leave_out() {
     let (functions, _) = tables();
-    let (written, forms) = (
-        table::hand_written(&root().join("src/shim")),
-        table::Forms::read(&root().join("src/shim")),
-    );
+    let (written, forms) =
+        (table::hand_written(&root().join("src/shim")), table::Forms::read(&root().join("src/shim")));
     in_step(&root().join("../../docs/mpi-coverage.md"), &coverage::coverage(&functions, &written, &forms));
 }
 

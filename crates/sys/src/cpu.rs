@@ -10,6 +10,7 @@ mod list;
 mod memory;
 mod quota;
 mod topology;
+mod usage;
 
 use std::io;
 
@@ -21,6 +22,7 @@ pub use list::{ListError, parse_cpu_list};
 pub use memory::{HugePages, HugePool, Transparent, huge_pages, page_bytes};
 pub use quota::cpu_quota;
 pub use topology::{Caches, Place, Share, Topology};
+pub use usage::cpu_time;
 
 /// A logical processor, by the kernel's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,6 +48,18 @@ pub fn allowed_cpus() -> Vec<Cpu> {
 /// ```
 pub fn usable_cpus() -> usize {
     usable(allowed_cpus().len(), cpu_quota())
+}
+
+/// How many processors this machine can keep busy for us: those that are there, or fewer under a quota, whichever of them
+/// this process may use.
+///
+/// ```
+/// assert!(barewire_sys::cpu::machine_cpus() >= barewire_sys::cpu::usable_cpus());
+/// ```
+pub fn machine_cpus() -> usize {
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
+    let online = online.and_then(|text| parse_cpu_list(text.trim()).ok()).map_or(0, |cpus| cpus.len());
+    usable(online.max(allowed_cpus().len()), cpu_quota())
 }
 
 /// Keeps the calling thread on one processor from now on.

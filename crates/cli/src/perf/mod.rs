@@ -6,6 +6,7 @@ mod ladder;
 mod peers;
 mod rungs;
 mod session;
+mod splitc;
 mod worker;
 
 use std::path::PathBuf;
@@ -38,6 +39,8 @@ pub struct PerfOptions {
 enum What {
     /// The ladder from one cache line up to tagged messages (what `perf` alone does)
     Ladder,
+    /// What a read, write, get, put and store of Split-C cost
+    Splitc,
     /// Us and other libraries, the same work in alternating rounds
     Compare(compare::CompareOptions),
     /// The libraries we can be compared with: what is installed, and how to install the rest
@@ -54,6 +57,7 @@ enum What {
 pub fn run(options: &PerfOptions) -> Result<ExitCode> {
     match &options.what {
         None | Some(What::Ladder) => ladder::run(options)?,
+        Some(What::Splitc) => splitc::run(options)?,
         Some(What::Compare(compare)) => compare::run(options, compare)?,
         Some(What::Peers(peers)) => peers::run(peers)?,
         Some(What::Worker { folder }) => worker::serve(folder)?,

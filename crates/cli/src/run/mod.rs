@@ -4,18 +4,20 @@
 //! hub), prints what ranks print ([`output`]) and decides how it all ends ([`outcome`]).
 
 pub mod arguments;
+pub mod ask;
 pub mod door;
 mod explain;
 mod hosts;
 mod input;
 mod launch;
 pub mod options;
-mod outcome;
+pub mod outcome;
 mod output;
 mod plan;
 mod printer;
-mod remotes;
-mod start;
+pub mod remotes;
+pub mod start;
+pub mod tree;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -31,6 +31,9 @@ pub struct RunOptions {
     /// Where this program is on the other hosts [default: where it is here]
     #[arg(long, value_name = "PATH", help_heading = HOSTS)]
     pub remote_program: Option<PathBuf>,
+    /// Most agents that one process starts: with more hosts, agents start others
+    #[arg(long, value_name = "K", default_value = "32", value_parser = clap::value_parser!(u32).range(1..), help_heading = HOSTS)]
+    pub fan_out: u32,
     /// Network interface to use between hosts
     #[arg(long, aliases = ["iface"], value_name = "NAME", help_heading = HOSTS)]
     pub interface: Option<String>,

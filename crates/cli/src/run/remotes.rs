@@ -4,13 +4,15 @@ use std::os::fd::OwnedFd;
 
 use barewire_core::boot::Link;
 
-use super::hosts::Host;
+use super::start::Called;
 
 /// One host's agent.
 #[derive(Debug)]
 pub struct Agent {
-    /// The host.
-    pub host: Host,
+    /// The host's name.
+    pub host: String,
+    /// Whether it is started without a remote shell, on this host.
+    pub is_here: bool,
     /// The agent's process here, or that of the remote shell, until it has ended.
     pub pid: Option<u32>,
     /// The line to it, once it has called.
@@ -41,10 +43,11 @@ pub enum State {
 }
 
 impl Agent {
-    /// An agent that is being started.
-    pub fn new(host: Host) -> Self {
+    /// An agent that is being started, not on this host.
+    pub fn new(host: &str) -> Self {
         Self {
-            host,
+            host: host.to_owned(),
+            is_here: false,
             pid: None,
             link: None,
             complaints: None,
@@ -53,6 +56,28 @@ impl Agent {
             state: State::Starting,
             capacity: None,
         }
+    }
+
+    /// Its remote shell was started.
+    pub fn called(&mut self, called: Called) {
+        self.pid = Some(called.pid);
+        self.line = called.line;
+        self.complaints = Some(called.complaints);
+    }
+
+    /// Whether it may call now.
+    pub fn is_expected(&self) -> bool {
+        self.state == State::Starting && self.link.is_none()
+    }
+
+    /// What to say of one whose remote shell ended, in this way, before it called.
+    pub fn never_called(&self, ended: &str) -> String {
+        format!(
+            "the remote shell {ended} before an agent answered{}\n  it was: {}\n{}",
+            self.last_complaints(),
+            self.line,
+            "  try that command by hand; --remote-shell sets another, --remote-program says where barewire is there"
+        )
     }
 
     /// Whether anything more is to be expected of it.

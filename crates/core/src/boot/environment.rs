@@ -11,10 +11,16 @@ pub const BOOT_FD: &str = "BAREWIRE_BOOT_FD";
 pub const RENDEZVOUS: &str = "BAREWIRE_RENDEZVOUS";
 /// The file with the user's key.
 pub const KEY_FILE: &str = "BAREWIRE_KEY_FILE";
+/// Programs that start by themselves talk to anybody: `1`.
+pub const OPEN: &str = "BAREWIRE_OPEN";
 /// The network interface to use between hosts.
 pub const INTERFACE: &str = "BAREWIRE_INTERFACE";
 /// The ports to listen on: `first-last`.
 pub const PORT_RANGE: &str = "BAREWIRE_PORT_RANGE";
+/// The number of ranks on this host.
+pub const LOCAL_SIZE: &str = "BAREWIRE_LOCAL_SIZE";
+/// The number of processors for them.
+pub const LOCAL_CPUS: &str = "BAREWIRE_LOCAL_CPUS";
 /// What every variable of ours begins with.
 pub const PREFIX: &str = "BAREWIRE_";
 
@@ -28,9 +34,11 @@ pub const KNOWN: &[(&str, &str)] = &[
     ("BAREWIRE_RANK", "set by the launcher, for scripts: this rank"),
     ("BAREWIRE_SIZE", "set by the launcher, for scripts: the number of ranks"),
     ("BAREWIRE_LOCAL_RANK", "set by the launcher, for scripts: this rank among those of its host"),
-    ("BAREWIRE_LOCAL_SIZE", "set by the launcher, for scripts: the number of ranks on this host"),
+    (LOCAL_SIZE, "set by the launcher: the number of ranks on this host"),
+    (LOCAL_CPUS, "set by the launcher: the number of processors for the ranks of this host"),
     (RENDEZVOUS, "host:port where programs that start by themselves meet"),
     (KEY_FILE, "file with the key for programs that start by themselves; default ~/.config/barewire/key"),
+    (OPEN, "1: programs that start by themselves need no key, and anybody who reaches them may talk to them"),
     (INTERFACE, "network interface to use between hosts"),
     (PORT_RANGE, "ports to listen on, first-last"),
 ];
@@ -84,6 +92,15 @@ pub struct PmiStart {
     pub rank: u32,
     /// The number of ranks.
     pub size: u32,
+}
+
+/// What may be used of the network; nothing said means all of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Network {
+    /// The interface to listen on.
+    pub interface: Option<String>,
+    /// The ports to listen on.
+    pub ports: Option<std::ops::RangeInclusive<u16>>,
 }
 
 impl Environment {
@@ -140,6 +157,44 @@ impl Environment {
             });
         }
         Ok(Some(PmiStart { fd, rank, size }))
+    }
+
+    /// Whether a PMIx launcher left us a server to talk to.
+    pub fn has_pmix(&self) -> bool {
+        let server = self.values.keys().any(|name| name.starts_with("PMIX_SERVER_URI"));
+        server && self.get("PMIX_RANK").is_some() && self.get("PMIX_NAMESPACE").is_some()
+    }
+
+    /// What may be used of the network.
+    ///
+    /// ```
+    /// use barewire_core::boot::Environment;
+    /// let environment = Environment::from_pairs([("BAREWIRE_PORT_RANGE".into(), "4000-4009".into())])?;
+    /// assert_eq!(environment.network()?.ports, Some(4000..=4009));
+    /// # Ok::<(), barewire_core::boot::environment::EnvironmentError>(())
+    /// ```
+    pub fn network(&self) -> Result<Network, EnvironmentError> {
+        let range = |text: &str| {
+            let (first, last) = text.split_once(['-', ':']).unwrap_or((text, text));
+            let (first, last): (u16, u16) = (first.parse().ok()?, last.parse().ok()?);
+            (0 < first && first <= last).then_some(first..=last)
+        };
+        let wrong = |value: &str| EnvironmentError::Value {
+            name: PORT_RANGE,
+            value: value.to_owned(),
+            expected: "two ports, such as 40000-40100",
+        };
+        let ports = self.get(PORT_RANGE).map(|text| range(text).ok_or_else(|| wrong(text))).transpose()?;
+        Ok(Network { interface: self.get(INTERFACE).map(str::to_owned), ports })
+    }
+
+    /// Whether a variable that is 1 or 0 is 1.
+    pub fn flag(&self, name: &'static str) -> Result<bool, EnvironmentError> {
+        match self.get(name) {
+            None | Some("0") => Ok(false),
+            Some("1") => Ok(true),
+            Some(value) => Err(EnvironmentError::Value { name, value: value.to_owned(), expected: "0 or 1" }),
+        }
     }
 
     /// Where to meet.
@@ -208,7 +263,18 @@ mod tests {
     }
 
     #[test]
+    fn a_pmix_server_needs_rank_and_namespace() {
+        let uri = ("PMIX_SERVER_URI41", "s@0.0;tcp4://127.0.0.1:1");
+        assert!(environment(&[uri, ("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "s@1")]).unwrap().has_pmix());
+        assert!(!environment(&[uri, ("PMIX_RANK", "0")]).unwrap().has_pmix());
+        assert!(!environment(&[("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "s@1")]).unwrap().has_pmix());
+    }
+
+    #[test]
     fn numbers_must_be_numbers() {
+        for range in ["x", "0-5", "9-4", "70000"] {
+            assert!(environment(&[(PORT_RANGE, range)]).unwrap().network().is_err(), "{range}");
+        }
         assert!(environment(&[(BOOT_FD, "x")]).unwrap().boot_fd().is_err());
         assert_eq!(environment(&[(BOOT_FD, "")]).unwrap().boot_fd(), Ok(None));
     }

@@ -39,6 +39,8 @@ pub enum Notice {
     },
     /// A rank says what it waits for.
     Stuck(String),
+    /// A rank says which wires it uses.
+    Wires(String),
     /// A rank said hello.
     Joined,
 }
@@ -112,9 +114,18 @@ impl Hub {
 
     /// Asks every rank that speaks our protocol what it waits for.
     pub fn ask_for_reports(&self, out: &mut Outbox) {
+        self.ask(&Reply::Report, out);
+    }
+
+    /// Asks every rank that speaks our protocol which wires it uses.
+    pub fn ask_for_wires(&self, out: &mut Outbox) {
+        self.ask(&Reply::Explain, out);
+    }
+
+    fn ask(&self, question: &Reply, out: &mut Outbox) {
         let speaking =
             (0..).zip(&self.members).filter(|(_, m)| m.dialect == Some(Dialect::Frames) && m.lost.is_none());
-        out.extend(speaking.map(|(rank, _)| (rank, Reply::Report.encode())));
+        out.extend(speaking.map(|(rank, _)| (rank, question.encode())));
     }
 
     fn request(
@@ -130,6 +141,7 @@ impl Hub {
             Request::Barrier => self.enter_barrier(rank, out),
             Request::Abort { code, message } => return Ok(Some(Notice::Abort { code, message })),
             Request::Stuck(text) => return Ok(Some(Notice::Stuck(text))),
+            Request::Wires(text) => return Ok(Some(Notice::Wires(text))),
             Request::Bye => self.members[rank as usize].dialect = None,
         }
         Ok(None)

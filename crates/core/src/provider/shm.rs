@@ -94,7 +94,7 @@ impl RingTx {
         if self.is_inline(len) {
             return self.send_inline(head.w0(), head.w1, len, class, fill);
         }
-        self.reclaim(pool);
+        self.reclaim_some(pool);
         let spare = if class == Class::Data { self.spare } else { 0 };
         if len > CHUNK_BYTES || self.chunks.len() >= CHUNKS_A_PEER || !self.ring.fits(8, spare) {
             return Err(Full);
@@ -120,8 +120,16 @@ impl RingTx {
     }
 
     pub fn payload_now(&mut self, pool: &mut Pool) -> usize {
-        self.reclaim(pool);
+        self.reclaim_some(pool);
         if pool.has_free() && self.chunks.len() < CHUNKS_A_PEER { CHUNK_BYTES } else { self.inline_max }
+    }
+
+    /// Takes back chunks whose packets the receiver is done with, once there are several: each look at what it has given
+    /// back costs a cache miss here and another there.
+    fn reclaim_some(&mut self, pool: &mut Pool) {
+        if self.chunks.len() >= CHUNKS_A_PEER / 2 || !pool.has_free() {
+            self.reclaim(pool);
+        }
     }
 
     /// Takes back chunks whose packets the receiver is done with.
@@ -136,6 +144,15 @@ impl RingTx {
             }
             self.chunks.pop_front();
             pool.put_back(chunk);
+        }
+    }
+
+    /// Wakes the receiver if it sleeps, though nothing was sent.
+    #[inline]
+    pub fn nudge(&mut self) {
+        match &self.ringer {
+            Some(ringer) => self.rung += u64::from(ringer.ring()),
+            None => self.answered_yet(),
         }
     }
 

@@ -1,13 +1,15 @@
 //! Tagged messages: sends and receives that find each other by context, source and tag. What MPI and BMI stand on.
 //!
-//! Short messages go at once and are matched, or kept, where they arrive. Long ones are offered first, with their beginning;
-//! the rest follows when the receive is there, straight from the sender's buffer into the receiver's. What a receiver keeps
+//! Short messages go at once and are matched, or kept, where they arrive; those of some length in several packets, so that
+//! one is taken out while the next is put in. Long ones are offered first, with their beginning; the rest follows when the
+//! receive is there, straight from the sender's buffer into the receiver's. What a receiver keeps
 //! of messages nobody has asked for is bounded by credit: a sender without credit offers its message without any bytes of it.
 //!
 //! Order: messages between two endpoints in one context are matched in the order in which they were sent.
 
 mod body;
 mod matching;
+mod parts;
 mod receive;
 mod requests;
 mod send;
@@ -22,12 +24,14 @@ use std::collections::VecDeque;
 
 use crate::endpoint::Endpoint;
 use crate::incoming::{Deliver, Flow, Incoming};
+use crate::stream::Sending;
 use crate::{Peer, Port};
 use matching::{Posted, Waiting};
+use parts::Stream;
 use receive::Unexpected;
 use requests::{Requests, State};
 
-/// A whole short message; the immediate is its envelope.
+/// A short message, whole or in several packets; the immediate is its envelope.
 pub(crate) const EAGER: Port = Port(0xfff0);
 /// A long or synchronous message is offered; the immediate is its envelope.
 pub(crate) const OFFER: Port = Port(0xfff1);
@@ -45,9 +49,16 @@ pub(crate) const RECALL: Port = Port(0xfff6);
 pub(crate) const RECALLED: Port = Port(0xfff7);
 
 /// Longest message that goes without being offered first.
-const EAGER_BYTES_MAX: usize = 16 << 10;
+const EAGER_BYTES_MAX: u64 = 256 << 10;
+/// Longest message that goes in one packet, and most that goes with an offer.
+const WHOLE_BYTES_MAX: usize = 8 << 10;
 /// What keeping a message costs beside its bytes.
 const KEEP_BYTES: u64 = 128;
+/// Offers that one sender may have open at one receiver; the next ones wait with their sender.
+const OFFERS_MAX: u32 = 1 << 20;
+/// A sender of whom we keep so many times its credit does not honour it. Not just more than the credit, because the
+/// two sides may be configured differently.
+const KEPT_CREDITS_MAX: u64 = 4;
 
 /// The tagged messages of one endpoint. Give it to [`Endpoint::progress`] and [`Endpoint::wait`] as their [`Deliver`].
 ///
@@ -80,8 +91,10 @@ pub struct Tagged {
     peers: Vec<TagPeer>,
     /// Peers with sends that have not found room yet.
     queued: Vec<Peer>,
-    /// Sends whose rest is being pushed.
-    pushing: Vec<Request>,
+    /// Peers to whom the rest of a message is being pushed.
+    pushing: Vec<Peer>,
+    /// Messages that end short of their length, once there is room to say so.
+    ending: Vec<Sending>,
     credit: u64,
 }
 
@@ -92,8 +105,19 @@ struct TagPeer {
     charged: u64,
     /// Bytes of its that we kept and are done with, and have not told it.
     owed: u64,
+    /// What we keep of its messages that nobody has asked for, as it is charged.
+    kept: u64,
+    /// How many of its offers nobody has asked for.
+    offers: u32,
+    /// How many of our offers it has not answered.
+    offered: u32,
+    /// Its short messages of which more packets are to come, or that were put together and wait: few at a time.
+    streams: Vec<Stream>,
     /// Sends that have not found room yet, in order.
     queue: VecDeque<Request>,
+    /// Accepted sends whose rest is being pushed: one after the other, so that however many there are only the first is looked
+    /// at while there is no room.
+    pushing: VecDeque<Request>,
 }
 
 impl Tagged {
@@ -106,6 +130,7 @@ impl Tagged {
             peers: (0..endpoint.size()).map(|_| TagPeer::default()).collect(),
             queued: Vec::new(),
             pushing: Vec::new(),
+            ending: Vec::new(),
             credit: endpoint.config.credit_bytes as u64,
         }
     }
@@ -122,16 +147,65 @@ impl Tagged {
         self.requests.is_done(request)
     }
 
+    /// The outcome of a request that has ended.
+    #[inline(always)]
+    pub fn look(&self, request: Request) -> Option<&Status> {
+        match self.requests.get(request) {
+            Some(State::Done(status)) => Some(status),
+            _ => None,
+        }
+    }
+
     /// The outcome of a request that has ended; then it is forgotten.
     #[inline]
     pub fn take(&mut self, request: Request) -> Option<Status> {
         self.requests.take(request)
     }
 
+    /// From now on [`Tagged::next_end`] tells which requests have ended, so that nobody has to look at the others.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, job::Job, region::Memory};
+    /// use barewire_core::tagged::{Envelope, Mode, Received, Sink, Source, Tagged, Want};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let (me, mut tagged, buffer) = (endpoint.me(), Tagged::new(&endpoint), Memory::private(8));
+    /// tagged.note_ends();
+    /// let receives: Vec<_> = (0..3)
+    ///     .map(|tag| tagged.receive(&mut endpoint, Want { context: 1, from: Some(me), tag: Some(tag) }, Sink::Memory(buffer.clone(), 0, 8)))
+    ///     .collect();
+    /// let envelope = Envelope { context: 1, tag: 2 };
+    /// tagged.send(&mut endpoint, me, envelope, Mode::Standard, 8, Source::Memory(buffer.clone(), 0)).unwrap();
+    /// endpoint.progress(&mut tagged, usize::MAX);
+    /// assert_eq!(tagged.next_end().map(Received::Pending), Some(receives[2]));
+    /// assert_eq!(tagged.next_end(), None);
+    /// ```
+    pub fn note_ends(&mut self) {
+        self.requests.ended.get_or_insert_default();
+    }
+
+    /// The next request that has ended, in the order in which they did. One that was taken meanwhile may appear too.
+    #[inline]
+    pub fn next_end(&mut self) -> Option<Request> {
+        self.requests.ended.as_mut()?.pop_front()
+    }
+
+    /// Makes room for peers that an endpoint at large has met since; see [`Endpoint::connect_to`].
+    pub fn cover(&mut self, endpoint: &Endpoint) {
+        if self.peers.len() < endpoint.size() as usize {
+            self.peers.resize_with(endpoint.size() as usize, TagPeer::default);
+        }
+    }
+
+    /// Drops what a peer that is gone had sent and nobody has received: call it with [`Endpoint::forget`], before another
+    /// peer, or the same one started anew, has its number.
+    pub fn forget(&mut self, peer: Peer) {
+        self.waiting.drop_from(peer);
+    }
+
     /// Pushes on what had found no room. Always true, so that it can stand in a condition.
     #[inline(always)]
     pub fn advance(&mut self, endpoint: &mut Endpoint) -> bool {
-        if !self.queued.is_empty() || !self.pushing.is_empty() {
+        if !self.queued.is_empty() || !self.pushing.is_empty() || !self.ending.is_empty() {
             self.push_on(endpoint);
         }
         true
@@ -142,9 +216,12 @@ impl Tagged {
         for peer in std::mem::take(&mut self.queued) {
             self.push_queue(endpoint, peer);
         }
-        let mut pushing = std::mem::take(&mut self.pushing);
-        pushing.retain(|&request| self.push_rest(endpoint, request));
-        self.pushing.extend(pushing);
+        for peer in std::mem::take(&mut self.pushing) {
+            self.push_accepted(endpoint, peer);
+        }
+        for sending in std::mem::take(&mut self.ending) {
+            self.end_early(endpoint, sending);
+        }
     }
 }
 
@@ -152,9 +229,9 @@ impl Deliver for Tagged {
     #[inline]
     fn deliver(&mut self, endpoint: &mut Endpoint, packet: Incoming<'_>) -> Flow {
         match packet.port {
-            EAGER => self.on_eager(endpoint, packet),
-            REST => self.on_rest(packet),
-            OFFER => self.on_offer(endpoint, packet),
+            EAGER => return self.on_eager(endpoint, packet),
+            REST => return self.on_rest(packet),
+            OFFER => return self.on_offer(endpoint, packet),
             ACCEPT => self.on_accept(endpoint, packet),
             MATCHED => self.on_matched(packet),
             RECALL => self.on_recall(endpoint, packet),
@@ -168,16 +245,20 @@ impl Deliver for Tagged {
         Flow::Continue
     }
 
+    fn peer_joined(&mut self, endpoint: &mut Endpoint, _: Peer) {
+        self.cover(endpoint);
+    }
+
     fn peer_lost(&mut self, _: &mut Endpoint, peer: Peer) {
         self.peers[peer.index()] = TagPeer::default();
         self.queued.retain(|&other| other != peer);
+        self.pushing.retain(|&other| other != peer);
+        self.ending.retain(|sending| sending.to() != peer);
         for (request, place) in self.requests.involving(peer) {
             if let Some(place) = place {
                 self.posted.withdraw(place, request.slot);
             }
             self.requests.finish(request, Status::failed(peer, Failure::Lost(peer)));
         }
-        let requests = &self.requests;
-        self.pushing.retain(|&request| matches!(requests.get(request), Some(State::Pushing { .. })));
     }
 }

@@ -1,12 +1,14 @@
 //! The receiving side: find the message, or wait for it.
 
+use std::ops::RangeInclusive;
+
 use super::body::Sink;
 use super::matching::{Envelope, Want};
 use super::requests::{Failure, Request, State, Status};
-use super::{ACCEPT, CREDIT, KEEP_BYTES, MATCHED, RECALL, RECALLED, Tagged};
+use super::{ACCEPT, CREDIT, KEEP_BYTES, KEPT_CREDITS_MAX, MATCHED, OFFERS_MAX, RECALL, RECALLED, Tagged};
 use crate::Peer;
 use crate::endpoint::Endpoint;
-use crate::incoming::Incoming;
+use crate::incoming::{Flow, Incoming};
 
 /// How far a receive has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,15 +24,31 @@ pub enum Received {
 pub(crate) enum Unexpected {
     /// A whole short message.
     Whole(Vec<u8>),
+    /// A short message in several packets, put together elsewhere.
+    Parts { stream: u32, len: u64 },
     /// An offer: the sender's request, the message's length, and its beginning.
     Offer { request: u64, len: u64, told: Vec<u8> },
 }
 
 impl Unexpected {
+    /// What its sender was charged for it; an offer without bytes is counted, not charged.
+    fn charge(&self) -> u64 {
+        match self {
+            Unexpected::Whole(bytes) => bytes.len() as u64 + KEEP_BYTES,
+            Unexpected::Parts { len, .. } => len.saturating_add(KEEP_BYTES),
+            Unexpected::Offer { told, .. } if told.is_empty() => 0,
+            Unexpected::Offer { told, .. } => told.len() as u64 + KEEP_BYTES,
+        }
+    }
+
+    fn is_offer(&self) -> bool {
+        matches!(self, Unexpected::Offer { .. })
+    }
+
     fn len(&self) -> u64 {
         match self {
             Unexpected::Whole(bytes) => bytes.len() as u64,
-            Unexpected::Offer { len, .. } => *len,
+            Unexpected::Parts { len, .. } | Unexpected::Offer { len, .. } => *len,
         }
     }
 }
@@ -55,8 +73,8 @@ impl Tagged {
     #[inline]
     pub fn receive(&mut self, endpoint: &mut Endpoint, want: Want, sink: Sink) -> Received {
         if !self.waiting.is_empty() {
-            if let Some((from, envelope, message)) = self.waiting.take(&want) {
-                return self.receive_matched(endpoint, Matched { from, envelope, message }, sink);
+            if let Some(matched) = self.claim(&want) {
+                return self.receive_matched(endpoint, matched, sink);
             }
         }
         if let Some(from) = want.from.filter(|&from| endpoint.is_told_lost(from)) {
@@ -77,6 +95,9 @@ impl Tagged {
                 self.give_back(endpoint, from, len + KEEP_BYTES);
                 Received::Done(Status::received(from, envelope.tag, len, sink.capacity()))
             }
+            Unexpected::Parts { stream, .. } => {
+                self.receive_parts(endpoint, from, envelope.tag, stream, sink)
+            }
             Unexpected::Offer { request, len, told } => {
                 sink.take_kept(0, &told);
                 let slot = self.requests.next_slot();
@@ -89,6 +110,26 @@ impl Tagged {
         }
     }
 
+    /// The bytes of a message that [`Tagged::claim`] took, if all of them are here; otherwise the message itself, which
+    /// [`Tagged::receive_matched`] receives.
+    pub fn take_whole(&mut self, endpoint: &mut Endpoint, matched: Matched) -> Result<Vec<u8>, Matched> {
+        match matched {
+            Matched { from, message: Unexpected::Whole(bytes), .. } => {
+                self.give_back(endpoint, from, bytes.len() as u64 + KEEP_BYTES);
+                Ok(bytes)
+            }
+            Matched { from, message: Unexpected::Parts { stream, .. }, .. } => {
+                self.take_parts(endpoint, from, stream).ok_or(matched)
+            }
+            offered => Err(offered),
+        }
+    }
+
+    /// Whether a message that nobody has asked for waits in any of these contexts.
+    pub fn waits_in(&self, contexts: RangeInclusive<u32>) -> bool {
+        self.waiting.is_any_in(contexts)
+    }
+
     /// What a receive would find now, if anything.
     pub fn probe(&self, want: &Want) -> Option<Status> {
         let (from, envelope, message) = self.waiting.peek(want)?;
@@ -97,13 +138,38 @@ impl Tagged {
 
     /// Takes the message that a receive would find now out of the matching.
     pub fn claim(&mut self, want: &Want) -> Option<Matched> {
-        self.waiting.take(want).map(|(from, envelope, message)| Matched { from, envelope, message })
+        let (from, envelope, message) = self.waiting.take(want)?;
+        self.release(from, &message);
+        Some(Matched { from, envelope, message })
+    }
+
+    /// The earliest message of a context that nobody has asked for, whatever its tag, among those whose sender is wanted.
+    pub fn claim_first(&mut self, context: u32, wanted: impl Fn(Peer) -> bool) -> Option<Matched> {
+        let (from, envelope, message) = self.waiting.take_first(context, wanted)?;
+        self.release(from, &message);
+        Some(Matched { from, envelope, message })
+    }
+
+    /// A message is not kept any more.
+    fn release(&mut self, from: Peer, message: &Unexpected) {
+        let peer = &mut self.peers[from.index()];
+        peer.kept = peer.kept.saturating_sub(message.charge());
+        peer.offers = peer.offers.saturating_sub(u32::from(message.is_offer()));
     }
 
     /// Takes back a receive whose message has not come, or a send that has not left; the request then ends as cancelled. A send
     /// that has been offered is recalled: it ends as cancelled or, if its receive has been found meanwhile, as usual. True if
-    /// it has ended.
+    /// it has ended. [`Tagged::break_off`] also ends what has begun.
     pub fn cancel(&mut self, endpoint: &mut Endpoint, request: Request) -> bool {
+        if let Some(&State::Offered { to, .. }) = self.requests.get(request) {
+            // Should the peer be gone, its loss ends the send.
+            let _ = endpoint.reply(to, RECALL, request.to_wire(), &[]);
+        }
+        self.withdraw(request)
+    }
+
+    /// Ends a request that has not begun.
+    fn withdraw(&mut self, request: Request) -> bool {
         match self.requests.get(request) {
             Some(&State::Posted { place, want, .. }) => {
                 let from = want.from.unwrap_or(Peer(u32::MAX));
@@ -118,11 +184,6 @@ impl Tagged {
                 self.requests.finish(request, Status::failed(to, Failure::Cancelled));
                 true
             }
-            Some(&State::Offered { to, .. }) => {
-                // Should the peer be gone, its loss ends the send.
-                let _ = endpoint.reply(to, RECALL, request.to_wire(), &[]);
-                false
-            }
             _ => false,
         }
     }
@@ -131,10 +192,11 @@ impl Tagged {
     pub(super) fn on_recall(&mut self, endpoint: &mut Endpoint, packet: Incoming<'_>) {
         let (from, wanted) = (packet.from, packet.imm);
         let is_it = |sender: Peer, message: &Unexpected| {
-            sender == from
-                && matches!(message, Unexpected::Offer { request, .. } if *request == wanted)
+            sender == from && matches!(message, Unexpected::Offer { request, .. } if *request == wanted)
         };
-        if let Some(Unexpected::Offer { told, .. }) = self.waiting.take_back(is_it) {
+        if let Some(offer) = self.waiting.take_back(is_it) {
+            self.release(from, &offer);
+            let Unexpected::Offer { told, .. } = offer else { return };
             if !told.is_empty() {
                 self.give_back(endpoint, from, told.len() as u64 + KEEP_BYTES);
             }
@@ -147,54 +209,99 @@ impl Tagged {
         let request = Request::from_wire(packet.imm);
         if let Some(&State::Offered { to, .. }) = self.requests.get(request) {
             if to == packet.from {
+                self.answered(to);
                 self.requests.finish(request, Status::failed(to, Failure::Cancelled));
             }
         }
     }
 
+    /// Ends a request now, however far it has come; false if it has ended already. Its buffer is not touched any more. What
+    /// has left stays sent; a receive whose message is on its way leaves it unreceived, and a receiver whose sender breaks
+    /// off sees its receive end as cancelled.
+    pub fn break_off(&mut self, endpoint: &mut Endpoint, request: Request) -> bool {
+        if self.withdraw(request) {
+            return true;
+        }
+        let peer = match self.requests.get(request) {
+            Some(&State::Offered { to, .. }) => {
+                self.answered(to);
+                to
+            }
+            Some(&State::Arriving { from, .. }) => from,
+            Some(State::Pushing { sending, .. }) => sending.to(),
+            _ => return false,
+        };
+        let cancelled = Status::failed(peer, Failure::Cancelled);
+        let before = self.requests.replace(request, State::Done(cancelled));
+        self.requests.note_end(request);
+        if let Some(State::Pushing { sending, .. }) = before {
+            self.peers[peer.index()].pushing.retain(|&other| other != request);
+            self.end_early(endpoint, sending);
+        }
+        true
+    }
+
     /// A whole short message has arrived.
     #[inline]
-    pub(super) fn on_eager(&mut self, endpoint: &mut Endpoint, mut packet: Incoming<'_>) {
+    pub(super) fn on_eager(&mut self, endpoint: &mut Endpoint, mut packet: Incoming<'_>) -> Flow {
         let (from, envelope) = (packet.from, Envelope::from_imm(packet.imm));
+        if let Some(stream) = packet.stream {
+            return self.on_eager_part(endpoint, packet, stream);
+        }
         match self.posted.find(from, envelope) {
             Some(slot) => {
                 let (request, len) = (self.requests.in_slot(slot), packet.total);
-                let Some(state) = self.requests.get_mut(request) else { return };
-                let State::Posted { sink, .. } = state else { return };
+                let Some(state) = self.requests.get_mut(request) else { return Flow::Continue };
+                let State::Posted { sink, .. } = state else { return Flow::Continue };
                 sink.take(0, &mut packet);
                 let status = Status::received(from, envelope.tag, len, sink.capacity());
                 *state = State::Done(status);
+                self.requests.note_end(request);
                 self.give_back(endpoint, from, len + KEEP_BYTES);
+                Flow::Continue
             }
-            None => self.waiting.push(from, envelope, Unexpected::Whole(packet.to_vec())),
+            None => self.keep(from, envelope, Unexpected::Whole(packet.to_vec())),
         }
     }
 
+    /// Keeps a message until somebody asks for it, unless its sender has gone too far.
+    #[cold]
+    pub(super) fn keep(&mut self, from: Peer, envelope: Envelope, message: Unexpected) -> Flow {
+        let peer = &mut self.peers[from.index()];
+        peer.kept += message.charge();
+        peer.offers += u32::from(message.is_offer());
+        if peer.kept > self.credit.saturating_mul(KEPT_CREDITS_MAX) || peer.offers > OFFERS_MAX {
+            return Flow::Distrust;
+        }
+        self.waiting.push(from, envelope, message);
+        Flow::Continue
+    }
+
     /// A long or synchronous message is offered.
-    pub(super) fn on_offer(&mut self, endpoint: &mut Endpoint, mut packet: Incoming<'_>) {
+    pub(super) fn on_offer(&mut self, endpoint: &mut Endpoint, mut packet: Incoming<'_>) -> Flow {
         let (from, envelope) = (packet.from, Envelope::from_imm(packet.imm));
-        let (Some(request), Some(len)) = (packet.read_u64(), packet.read_u64()) else { return };
+        let (Some(request), Some(len)) = (packet.read_u64(), packet.read_u64()) else {
+            return Flow::Distrust;
+        };
         let told = packet.remaining() as u64;
         if told > len {
-            return;
+            return Flow::Distrust;
         }
         match self.posted.find(from, envelope) {
             Some(slot) => {
                 let ours = self.requests.in_slot(slot);
                 let placeholder = State::Done(Status::good(from, envelope.tag, len));
                 let Some(State::Posted { mut sink, .. }) = self.requests.replace(ours, placeholder) else {
-                    return;
+                    return Flow::Continue;
                 };
                 sink.take(0, &mut packet);
                 if told > 0 {
                     self.give_back(endpoint, from, told + KEEP_BYTES);
                 }
                 self.accept(endpoint, slot, from, envelope.tag, request, len, told, sink);
+                Flow::Continue
             }
-            None => {
-                let offer = Unexpected::Offer { request, len, told: packet.to_vec() };
-                self.waiting.push(from, envelope, offer);
-            }
+            None => self.keep(from, envelope, Unexpected::Offer { request, len, told: packet.to_vec() }),
         }
     }
 
@@ -216,6 +323,7 @@ impl Tagged {
         if limit == base && base == len {
             let status = Status::received(from, tag, len, sink.capacity());
             let request = self.requests.add_at(slot, State::Done(status));
+            self.requests.note_end(request);
             let _ = endpoint.reply(from, MATCHED, theirs, &[]);
             return request;
         }
@@ -226,11 +334,14 @@ impl Tagged {
             State::Arriving { from, tag, len, base, got: 0, expected, sink }
         };
         let request = self.requests.add_at(slot, state);
+        if expected == 0 {
+            self.requests.note_end(request);
+        }
         let told = endpoint.reply_with(from, ACCEPT, theirs, 16, |wire| {
             wire.write_u64(request.to_wire());
             wire.write_u64(limit);
         });
-        if told.is_err() {
+        if told.is_err() && expected > 0 {
             // Whoever made the offer is gone, and the rest of the message with it.
             self.requests.finish(request, Status::failed(from, Failure::Lost(from)));
         }
@@ -238,15 +349,24 @@ impl Tagged {
     }
 
     /// More of an accepted message has arrived.
-    pub(super) fn on_rest(&mut self, mut packet: Incoming<'_>) {
-        let request = Request::from_wire(packet.imm);
+    pub(super) fn on_rest(&mut self, packet: Incoming<'_>) -> Flow {
+        self.on_arriving(Request::from_wire(packet.imm), packet)
+    }
+
+    pub(super) fn on_arriving(&mut self, request: Request, mut packet: Incoming<'_>) -> Flow {
         let Some(State::Arriving { from, tag, len, base, got, expected, sink }) =
             self.requests.get_mut(request)
         else {
-            return;
+            return Flow::Continue;
         };
+        if *from == packet.from && packet.total < *expected && packet.is_last() {
+            // Its sender broke off.
+            let status = Status::failed(*from, Failure::Cancelled);
+            self.requests.finish(request, status);
+            return Flow::Continue;
+        }
         if *from != packet.from || packet.total != *expected || packet.offset != *got {
-            return;
+            return Flow::Distrust;
         }
         *got += packet.remaining() as u64;
         sink.take(*base + packet.offset, &mut packet);
@@ -254,11 +374,12 @@ impl Tagged {
             let status = Status::received(*from, *tag, *len, sink.capacity());
             self.requests.finish(request, status);
         }
+        Flow::Continue
     }
 
     /// Credit for a message that is not kept any more; told to its sender now and then.
     #[inline]
-    fn give_back(&mut self, endpoint: &mut Endpoint, to: Peer, bytes: u64) {
+    pub(super) fn give_back(&mut self, endpoint: &mut Endpoint, to: Peer, bytes: u64) {
         let peer = &mut self.peers[to.index()];
         peer.owed += bytes;
         if peer.owed >= self.credit / 4 {

@@ -3,11 +3,12 @@
 use super::body::Source;
 use super::matching::Envelope;
 use super::requests::{Request, State, Status};
-use super::{EAGER, EAGER_BYTES_MAX, KEEP_BYTES, OFFER, REST, Tagged};
+use super::{EAGER, EAGER_BYTES_MAX, KEEP_BYTES, OFFER, OFFERS_MAX, REST, Tagged, WHOLE_BYTES_MAX};
 use crate::Peer;
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
 use crate::incoming::Incoming;
+use crate::stream::Sending;
 
 /// When a send has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub enum Sent {
     Pending(Request),
 }
 
+/// Bytes of one packet of a message of some length: taking one out overlaps with putting in the next.
+const PIECE_BYTES: usize = 8 << 10;
 /// Bytes that open an offer: the sender's request and the message's length.
 const OFFER_PREFIX: usize = 16;
 
@@ -44,7 +47,7 @@ impl Tagged {
     ) -> Result<Sent, SendError> {
         let Some(peer) = self.peers.get_mut(to.index()) else { return Err(SendError::NoSuchPeer(to)) };
         let charge = len + KEEP_BYTES;
-        if len <= EAGER_BYTES_MAX as u64
+        if len <= WHOLE_BYTES_MAX as u64
             && mode == Mode::Standard
             && peer.queue.is_empty()
             && peer.charged + charge <= self.credit
@@ -106,26 +109,24 @@ impl Tagged {
         let (envelope, mode, len) = (*envelope, *mode, *len);
         // What the receiver may keep of it; `None` if not even an empty message.
         let affordable = self.credit.checked_sub(self.peers[to.index()].charged + KEEP_BYTES);
-        if mode == Mode::Standard
-            && affordable.is_some_and(|most| len <= most)
-            && len <= EAGER_BYTES_MAX.min(endpoint.message_max(to)) as u64
-        {
-            let sent =
-                endpoint.send_with(to, EAGER, envelope.to_imm(), len as usize, |wire| source.fill(0, wire));
-            if sent.is_ok() {
-                self.peers[to.index()].charged += len + KEEP_BYTES;
-                self.requests.finish(request, Status::good(to, envelope.tag, len));
-            }
-            return sent != Err(SendError::Full);
+        if mode == Mode::Standard && affordable.is_some_and(|most| len <= most) && len <= EAGER_BYTES_MAX {
+            return match len <= WHOLE_BYTES_MAX.min(endpoint.message_max(to)) as u64 {
+                true => self.push_whole(endpoint, to, request),
+                false => self.push_begin(endpoint, to, request),
+            };
+        }
+        if self.peers[to.index()].offered >= OFFERS_MAX {
+            return false;
         }
         let room = endpoint.packet_room(to).unwrap_or(0).saturating_sub(OFFER_PREFIX) as u64;
-        let told = len.min(affordable.unwrap_or(0)).min(room);
+        let told = len.min(affordable.unwrap_or(0)).min(room).min(WHOLE_BYTES_MAX as u64);
         let sent = endpoint.send_with(to, OFFER, envelope.to_imm(), told as usize + OFFER_PREFIX, |wire| {
             wire.write_u64(request.to_wire());
             wire.write_u64(len);
             source.fill(0, wire);
         });
         if sent.is_ok() {
+            self.peers[to.index()].offered += 1;
             if told > 0 {
                 self.peers[to.index()].charged += told + KEEP_BYTES;
             }
@@ -138,6 +139,42 @@ impl Tagged {
         sent != Err(SendError::Full)
     }
 
+    /// Sends a queued message in one packet; false if there is no room.
+    fn push_whole(&mut self, endpoint: &mut Endpoint, to: Peer, request: Request) -> bool {
+        let Some(State::Queued { envelope, len, source, .. }) = self.requests.get_mut(request) else {
+            return true;
+        };
+        let (envelope, len) = (*envelope, *len);
+        let sent =
+            endpoint.send_with(to, EAGER, envelope.to_imm(), len as usize, |wire| source.fill(0, wire));
+        if sent.is_ok() {
+            self.peers[to.index()].charged += len + KEEP_BYTES;
+            self.requests.finish(request, Status::good(to, envelope.tag, len));
+        }
+        sent != Err(SendError::Full)
+    }
+
+    /// Begins to send a queued message in several packets; false if there is no room for the first.
+    fn push_begin(&mut self, endpoint: &mut Endpoint, to: Peer, request: Request) -> bool {
+        let Some(State::Queued { envelope, len, source, .. }) = self.requests.get_mut(request) else {
+            return true;
+        };
+        let (envelope, len) = (*envelope, *len);
+        let Ok(mut sending) = endpoint.begin(to, EAGER, envelope.to_imm(), len) else { return true };
+        match endpoint.push_packet(&mut sending, PIECE_BYTES, |wire, _| source.fill(0, wire)) {
+            Ok(_) => {}
+            Err(error) => return error != SendError::Full,
+        }
+        self.peers[to.index()].charged += len + KEEP_BYTES;
+        let tag = envelope.tag;
+        let placeholder = State::Done(Status::good(to, tag, len));
+        if let Some(State::Queued { source, .. }) = self.requests.replace(request, placeholder) {
+            self.requests.replace(request, State::Pushing { sending, tag, len, base: 0, source });
+            self.begin_pushing(endpoint, to, request);
+        }
+        true
+    }
+
     /// The receive for an offer of ours is there.
     pub(super) fn on_accept(&mut self, endpoint: &mut Endpoint, mut packet: Incoming<'_>) {
         let request = Request::from_wire(packet.imm);
@@ -145,8 +182,9 @@ impl Tagged {
         let from = packet.from;
         match self.requests.get(request) {
             Some(State::Offered { to, len, told, .. }) if *to == from && (*told..=*len).contains(&limit) => {}
-            _ => return,
+            _ => return self.decline(endpoint, from, theirs),
         }
+        self.answered(from);
         let placeholder = State::Done(Status::good(from, 0, 0));
         let Some(State::Offered { to, tag, len, told, source }) = self.requests.replace(request, placeholder)
         else {
@@ -155,23 +193,64 @@ impl Tagged {
         match endpoint.begin(to, REST, theirs, limit - told) {
             Ok(sending) => {
                 self.requests.replace(request, State::Pushing { sending, tag, len, base: told, source });
-                if self.push_rest(endpoint, request) {
-                    self.pushing.push(request);
-                }
+                self.begin_pushing(endpoint, to, request);
             }
             Err(_) => self.requests.finish(request, Status::failed(to, super::Failure::Lost(to))),
         }
     }
 
+    /// An offer of ours is open no more.
+    pub(super) fn answered(&mut self, by: Peer) {
+        let peer = &mut self.peers[by.index()];
+        peer.offered = peer.offered.saturating_sub(1);
+    }
+
+    /// A receive was found for an offer that is broken off: its message ends before it begins.
+    #[cold]
+    fn decline(&mut self, endpoint: &mut Endpoint, to: Peer, theirs: u64) {
+        if let Ok(sending) = endpoint.begin(to, REST, theirs, 0) {
+            self.end_early(endpoint, sending);
+        }
+    }
+
+    /// Ends a message short of its length, as soon as there is room to say so.
+    pub(super) fn end_early(&mut self, endpoint: &mut Endpoint, mut sending: Sending) {
+        if endpoint.end(&mut sending) == Err(SendError::Full) {
+            self.ending.push(sending);
+        }
+    }
+
+    /// The rest of a message may follow, after those that are being pushed.
+    fn begin_pushing(&mut self, endpoint: &mut Endpoint, to: Peer, request: Request) {
+        self.peers[to.index()].pushing.push_back(request);
+        if self.peers[to.index()].pushing.len() == 1 {
+            self.push_accepted(endpoint, to);
+        }
+    }
+
+    /// Pushes more of the messages that a peer has accepted, one after the other, as far as there is room.
+    pub(super) fn push_accepted(&mut self, endpoint: &mut Endpoint, to: Peer) {
+        while let Some(&request) = self.peers[to.index()].pushing.front() {
+            if self.push_rest(endpoint, request) {
+                if !self.pushing.contains(&to) {
+                    self.pushing.push(to);
+                }
+                return;
+            }
+            self.peers[to.index()].pushing.pop_front();
+        }
+    }
+
     /// Pushes more of an accepted message; false when all of it is on its way.
-    pub(super) fn push_rest(&mut self, endpoint: &mut Endpoint, request: Request) -> bool {
+    fn push_rest(&mut self, endpoint: &mut Endpoint, request: Request) -> bool {
         let Some(State::Pushing { sending, tag, len, base, source }) = self.requests.get_mut(request) else {
             return false;
         };
         let (to, tag, len) = (sending.to(), *tag, *len);
         while !sending.is_done() {
             let at = *base + sending.sent();
-            match endpoint.push_packet(sending, usize::MAX, |wire, _| source.fill(at, wire)) {
+            let most = if len <= EAGER_BYTES_MAX { PIECE_BYTES } else { usize::MAX };
+            match endpoint.push_packet(sending, most, |wire, _| source.fill(at, wire)) {
                 Ok(_) => {}
                 Err(SendError::Full) => return true,
                 Err(_) => {
@@ -189,6 +268,7 @@ impl Tagged {
         let request = Request::from_wire(packet.imm);
         if let Some(&State::Offered { to, tag, len, .. }) = self.requests.get(request) {
             if to == packet.from {
+                self.answered(to);
                 self.requests.finish(request, Status::good(to, tag, len));
             }
         }

@@ -123,6 +123,7 @@ pub async fn agree(call: &Call, proposal: u32) -> Result<u32> {
     }
     tree::bcast(&call.within(), &data, 0).await?;
     let memory = agreed.memory();
-    let bytes: [u8; 4] = memory.bytes(0, 4)?.try_into().map_err(|_| Error::new(Class::Intern, "four bytes"))?;
+    let bytes: [u8; 4] =
+        memory.bytes(0, 4)?.try_into().map_err(|_| Error::new(Class::Intern, "four bytes"))?;
     Ok(u32::from_le_bytes(bytes))
 }

@@ -97,9 +97,7 @@ impl Job {
             }
             Job::Alltoall(Some(parts), places) => all::alltoall(call, parts, places).await,
             Job::Alltoall(None, places) => all::alltoall_in_place(call, places).await,
-            Job::Reduce(op, root) => {
-                tree::reduce(call, &op.reducer, &op.mine, &op.into, root.rank()?).await
-            }
+            Job::Reduce(op, root) => tree::reduce(call, &op.reducer, &op.mine, &op.into, root.rank()?).await,
             Job::Allreduce(op) => {
                 op.mine.copy_to(&op.into)?;
                 tree::allreduce(call, &op.reducer, &op.into).await
@@ -146,7 +144,8 @@ impl How {
         let (given, request) = match self {
             How::Now => {
                 let done = at_once(job.run(&call(true)));
-                return done.unwrap_or_else(|| Err(Error::new(Class::Intern, "a blocking call did not wait")));
+                return done
+                    .unwrap_or_else(|| Err(Error::new(Class::Intern, "a blocking call did not wait")));
             }
             How::Later(request) => {
                 let call = call(false);
@@ -247,7 +246,9 @@ impl Call {
         match status.failure {
             None => Ok(()),
             Some(Failure::Lost(peer)) => Err(send_error(SendError::Lost(peer))),
-            Some(failure @ Failure::Truncated { .. }) => Err(Error::new(Class::Truncate, failure.to_string())),
+            Some(failure @ Failure::Truncated { .. }) => {
+                Err(Error::new(Class::Truncate, failure.to_string()))
+            }
             Some(failure) => Err(Error::new(Class::Other, failure.to_string())),
         }
     }

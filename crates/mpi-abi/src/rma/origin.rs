@@ -91,7 +91,8 @@ impl Window {
             pieces.push((at, len));
         });
         if beyond {
-            let what = format!("the target's memory has {} bytes; the operation goes beyond them", shape.size);
+            let what =
+                format!("the target's memory has {} bytes; the operation goes beyond them", shape.size);
             return Err(Error::new(Class::RmaRange, what));
         }
         let basic = object.datatype.uniform().unwrap_or(Basic::Byte) as u32;
@@ -137,10 +138,12 @@ impl Window {
         op: MPI_Op,
     ) -> Result<Started> {
         let builtin = world().op(op)?;
-        let builtin = builtin.map_err(|_| Error::new(Class::Op, "accumulates take predefined operations only"))?;
+        let builtin =
+            builtin.map_err(|_| Error::new(Class::Op, "accumulates take predefined operations only"))?;
         let only_reads = builtin == barewire::mpi::op::Builtin::NoOp;
         let data = if only_reads { nothing() } else { Buffer::new(memory, count, datatype)? };
-        let into = result.map(|(memory, count, datatype)| Buffer::new(memory, count, datatype)).transpose()?;
+        let into =
+            result.map(|(memory, count, datatype)| Buffer::new(memory, count, datatype)).transpose()?;
         let Some((to, head)) = self.pieces(&target)? else { return Ok(Started::default()) };
         let uniform = world().datatype(target.datatype)?.datatype.uniform();
         let basic = uniform.ok_or_else(|| Error::new(Class::Type, "the elements are of different types"))?;
@@ -196,10 +199,13 @@ impl Window {
         let net = self.comm.net.clone();
         request(self, async move {
             let mut ended = Outcome::NOBODY;
-            let requests = [started.letter, match started.answer {
-                Some(Received::Pending(request)) => Some(request),
-                _ => None,
-            }];
+            let requests = [
+                started.letter,
+                match started.answer {
+                    Some(Received::Pending(request)) => Some(request),
+                    _ => None,
+                },
+            ];
             for request in requests.into_iter().flatten() {
                 match end(&net, request).await {
                     Ok(status) if ended.error.is_none() => ended = outcome(None, &status),

@@ -37,7 +37,8 @@ pub async fn serve(window: &Window) -> Result<()> {
             Received::Pending(request) => end(net, request).await?,
         };
         let mut letter = vec![0; len];
-        let (Ok(from), None, true) = (usize::try_from(from), status.failure, memory.read(0, &mut letter)) else {
+        let (Ok(from), None, true) = (usize::try_from(from), status.failure, memory.read(0, &mut letter))
+        else {
             continue;
         };
         // A letter that makes no sense asks for nothing.

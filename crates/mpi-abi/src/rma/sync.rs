@@ -3,13 +3,13 @@
 use super::letter::{Head, Kind};
 use super::origin::failure;
 use super::{State, Window};
+use crate::coll::{Call, Job};
+use crate::task::at_once;
+use crate::transport::send_error;
 use barewire::core::tagged::{Received, Request};
 use barewire::core::{Peer, SendError};
 use barewire::mpi::error::{Class, Error, Result};
 use barewire::mpi::group::Group;
-use crate::coll::{Call, Job};
-use crate::task::at_once;
-use crate::transport::send_error;
 
 /// The standard's `MPI_MODE_NOSUCCEED`.
 const NOSUCCEED: i32 = 16384;
@@ -55,7 +55,8 @@ impl Window {
     /// Waits for all processes of the window.
     pub fn barrier(&self) -> Result<()> {
         let call = Call::on(&self.comm, self.comm.next_tag(), true);
-        at_once(Job::Barrier.run(&call)).unwrap_or_else(|| Err(Error::new(Class::Intern, "a barrier did not wait")))
+        at_once(Job::Barrier.run(&call))
+            .unwrap_or_else(|| Err(Error::new(Class::Intern, "a barrier did not wait")))
     }
 
     /// `MPI_Win_post`.
@@ -178,7 +179,10 @@ impl Window {
     pub fn locked(&self, rank: usize, any: bool) -> Result<()> {
         let state = self.state();
         let epoch = &state.epoch;
-        if (any && epoch.locked_all) || epoch.locked.contains(&rank) || (any && rank == usize::MAX && !epoch.locked.is_empty()) {
+        if (any && epoch.locked_all)
+            || epoch.locked.contains(&rank)
+            || (any && rank == usize::MAX && !epoch.locked.is_empty())
+        {
             Ok(())
         } else {
             Err(Error::new(Class::RmaSync, "the window is not locked"))

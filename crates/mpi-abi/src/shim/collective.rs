@@ -14,10 +14,7 @@ type Done = Result<(), Fault>;
 
 /// `MPI_Barrier`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn barrier(
-    how: How,
-    comm: MPI_Comm,
-) -> Done {
+pub fn barrier(how: How, comm: MPI_Comm) -> Done {
     Ok(how.run(comm, Job::Barrier)?)
 }
 

@@ -276,7 +276,8 @@ fn read_said(all: &[u8]) -> Result<(u32, Vec<[c_int; 2]>)> {
         .map(|word| u32::from_le_bytes(word.try_into().expect("chunks of four have four")))
         .collect();
     let first = words.first().copied();
-    let first = first.ok_or_else(|| Error::new(Class::Intern, "a group made no proposal for a communicator"))?;
+    let first =
+        first.ok_or_else(|| Error::new(Class::Intern, "a group made no proposal for a communicator"))?;
     Ok((first, words.chunks_exact(3).map(|said| [said[1] as c_int, said[2] as c_int]).collect()))
 }
 
@@ -334,7 +335,9 @@ pub fn group_bytes(group: &Group) -> Vec<u8> {
 /// The group in some bytes.
 pub fn read_group(bytes: &[u8]) -> Result<Group> {
     let words = bytes.chunks_exact(4);
-    Group::new(words.map(|word| Process(u32::from_le_bytes(word.try_into().expect("chunks of four have four")))))
+    Group::new(
+        words.map(|word| Process(u32::from_le_bytes(word.try_into().expect("chunks of four have four")))),
+    )
 }
 
 /// A color that processes on the same host share: the rank of the first of them.
@@ -399,7 +402,8 @@ pub fn between(
         local.net.all_gather(local, tag_within, &heard[0])?,
         local.net.all_gather(local, tag_within, &heard[1])?,
     );
-    let (Some((ours, _)), Some((number, members))) = (own[leader].split_at_checked(4), theirs[leader].split_at_checked(4))
+    let (Some((ours, _)), Some((number, members))) =
+        (own[leader].split_at_checked(4), theirs[leader].split_at_checked(4))
     else {
         return Err(Error::new(Class::Intern, "a leader sent too short a proposal for a communicator"));
     };
@@ -418,7 +422,9 @@ pub fn between(
 /// One group of the two of an intercommunicator; the one that says `high` comes second.
 pub fn merge(inter: &Comm, high: bool) -> Result<Comm> {
     let said = gather(inter, inter.next_tag(), [high.into(), 0])?;
-    let Some(remote) = &inter.remote else { return Err(Error::new(Class::Comm, "it is not an intercommunicator")) };
+    let Some(remote) = &inter.remote else {
+        return Err(Error::new(Class::Comm, "it is not an intercommunicator"));
+    };
     let theirs = said.remote.first().is_some_and(|words| words[0] != 0);
     let first = if high == theirs { is_low(inter) } else { !high };
     let group = if first { inter.group.union(remote) } else { remote.union(&inter.group) };

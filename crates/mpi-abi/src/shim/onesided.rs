@@ -128,7 +128,8 @@ pub fn get_accumulate<N: Number>(
         datatype: target_datatype,
     };
     let mine = (origin_addr, origin_count.into(), origin_datatype);
-    let started = window.accumulate(mine, Some((result_addr, result_count.into(), result_datatype)), target, op)?;
+    let started =
+        window.accumulate(mine, Some((result_addr, result_count.into(), result_datatype)), target, op)?;
     Ok(window.leave(started)?)
 }
 
@@ -233,6 +234,7 @@ pub fn rget_accumulate<N: Number>(
         datatype: target_datatype,
     };
     let mine = (origin_addr, origin_count.into(), origin_datatype);
-    let started = window.accumulate(mine, Some((result_addr, result_count.into(), result_datatype)), target, op)?;
+    let started =
+        window.accumulate(mine, Some((result_addr, result_count.into(), result_datatype)), target, op)?;
     Ok(request.put(MPI_Request(window.follow(started)?))?)
 }

@@ -7,6 +7,7 @@ use crate::general::General;
 use crate::message::{Outcome, anyone};
 use crate::object::CommRef;
 use crate::request::{Completion, with_error};
+use crate::transport::Layer;
 use crate::world::UNDEFINED;
 use barewire::mpi::error::{Class, Error, Result};
 use std::ffi::c_int;
@@ -18,7 +19,13 @@ shims! {
             status.put_wanted(Status::EMPTY);
             return Ok(());
         }
-        finish(wait(handle)?, request, status)?
+        let anyone = anyone()?;
+        if let Some(plain) = wait(&anyone, handle)? {
+            request.put(MPI_Request::NULL)?;
+            status.fill(&plain);
+            return Ok(());
+        }
+        finish(complete(&anyone, handle)?, request, status)?
     }
 
     fn PMPI_Test(request: Out<MPI_Request>, flag: Out<c_int>, status: Out<Status>) {
@@ -45,8 +52,11 @@ shims! {
             let request = array_of_requests.at(i);
             let handle = request.get()?;
             if handle != MPI_Request::NULL {
-                check(&anyone, handle)?;
-                anyone.net.wait("a request", |layer| layer.requests.is_done(&layer.tagged, handle.0))?;
+                if let Some(plain) = wait(&anyone, handle)? {
+                    request.put(MPI_Request::NULL)?;
+                    array_of_statuses.at(i).put_wanted(plain);
+                    continue;
+                }
             }
             collect(&anyone, handle, request, array_of_statuses.at(i), &mut failed)?;
         }
@@ -250,11 +260,12 @@ fn is_done(anyone: &CommRef, handle: MPI_Request) -> Result<bool> {
     done()
 }
 
+/// Waits for a request. The usual one is then forgotten and this is its status; any other is to be completed.
 #[inline]
-fn wait(handle: MPI_Request) -> Result<Completion> {
-    let anyone = anyone()?;
-    anyone.net.wait("a request", |layer| layer.requests.is_done(&layer.tagged, handle.0))?;
-    complete(&anyone, handle)
+fn wait(anyone: &CommRef, handle: MPI_Request) -> Result<Option<Status>> {
+    let done = |layer: &mut Layer| layer.requests.is_done(&layer.tagged, handle.0);
+    let plain = |layer: &mut Layer| layer.requests.complete_plainly(&mut layer.tagged, handle.0);
+    anyone.net.wait_then("a request", done, plain)
 }
 
 #[inline]

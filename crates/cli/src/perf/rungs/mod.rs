@@ -5,6 +5,7 @@ mod core;
 mod fm;
 mod limits;
 mod sockets;
+mod splitc;
 mod tagged;
 
 use std::time::{Duration, Instant};
@@ -145,6 +146,7 @@ pub fn bench(api: &str, endpoint: Endpoint) -> Result<Box<dyn Bench>> {
     match api {
         "am" => Ok(Box::new(am::AmBench::new(endpoint))),
         "fm" => Ok(Box::new(fm::FmBench::new(endpoint)?)),
+        "splitc" => Ok(Box::new(splitc::SplitcBench::new(endpoint)?)),
         _ => Ok(Box::new(Rungs::new(endpoint)?)),
     }
 }
