@@ -75,11 +75,18 @@ fn wrappers(layout: &Layout) -> anyhow::Result<()> {
     for (name, compiler, flags) in WRAPPERS {
         let script = include_str!("wrapper.sh").replace("@compiler@", compiler).replace("@flags@", flags);
         let path = layout.write(&format!("bin/{name}"), script.as_bytes())?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).with_context(|| path.display().to_string())?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
+            .with_context(|| path.display().to_string())?;
     }
     let include = layout.prefix.join("include");
     let mut compiler = Command::new("gfortran");
-    compiler.arg("-fsyntax-only").arg("-I").arg(&include).arg("-J").arg(&include).arg(include.join("mpi.f90"));
+    compiler
+        .arg("-fsyntax-only")
+        .arg("-I")
+        .arg(&include)
+        .arg("-J")
+        .arg(&include)
+        .arg(include.join("mpi.f90"));
     match compiler.output() {
         Ok(output) if output.status.success() => {}
         Ok(output) => println!("no Fortran module: {}", String::from_utf8_lossy(&output.stderr).trim()),

@@ -91,7 +91,10 @@ fn libraries_that_were_built_are_installed_with_their_pkg_config() {
     Ran::from(ran).expect(0, "not built, so not installed: libbmi.so");
     let read = |path: &str| std::fs::read_to_string(prefix.join(path)).unwrap();
     assert_eq!(read("lib/libmpi_abi.so.1"), "a library");
-    assert!(read("include/mpi.h").contains("MPI_ABI_VERSION") && read("include/mpif.h").contains("MPI_COMM_WORLD"));
+    assert!(
+        read("include/mpi.h").contains("MPI_ABI_VERSION")
+            && read("include/mpif.h").contains("MPI_COMM_WORLD")
+    );
     let shown = Command::new(prefix.join("bin/mpicc")).args(["-show", "a.c"]).output().unwrap();
     let shown = Ran::from(shown);
     shown.expect(0, "-lmpi_abi");

@@ -16,14 +16,19 @@ pub const MARKS: [(&str, &str, usize); 6] = [
 ];
 
 /// Written by hand, or of no use from Fortran.
-const LEFT_OUT: &[&str] = &["MPI_Init", "MPI_Init_thread", "MPI_Wtime", "MPI_Wtick", "MPI_Pcontrol", "MPI_Comm_get_attr"];
+const LEFT_OUT: &[&str] =
+    &["MPI_Init", "MPI_Init_thread", "MPI_Wtime", "MPI_Wtick", "MPI_Pcontrol", "MPI_Comm_get_attr"];
 
 /// Whether Fortran can call a function by the rules here.
 pub fn has(function: &Function) -> bool {
     let name = function.name.as_str();
     let left_out = LEFT_OUT.contains(&name)
-        || ["_c", "_fromint", "_toint", "_c2f", "_f2c", "_get_contents"].iter().any(|end| name.ends_with(end))
-        || ["MPI_T_", "MPI_File_", "MPI_Abi_", "MPI_Grequest_start"].iter().any(|start| name.starts_with(start));
+        || ["_c", "_fromint", "_toint", "_c2f", "_f2c", "_get_contents"]
+            .iter()
+            .any(|end| name.ends_with(end))
+        || ["MPI_T_", "MPI_File_", "MPI_Abi_", "MPI_Grequest_start"]
+            .iter()
+            .any(|start| name.starts_with(start));
     let strange = |p: &Parameter| {
         (p.base.ends_with("_function") && name != "MPI_Op_create")
             || (p.base == "char" && p.array)
@@ -70,7 +75,11 @@ fn entry_point(out: &mut String, function: &Function) {
 }
 
 fn is_handle(p: &Parameter) -> bool {
-    p.base.starts_with("MPI_") && !matches!(p.base.as_str(), "MPI_Aint" | "MPI_Count" | "MPI_Offset" | "MPI_Status" | "MPI_User_function")
+    p.base.starts_with("MPI_")
+        && !matches!(
+            p.base.as_str(),
+            "MPI_Aint" | "MPI_Count" | "MPI_Offset" | "MPI_Status" | "MPI_User_function"
+        )
 }
 
 fn is_text(p: &Parameter) -> bool {
@@ -157,7 +166,8 @@ fn after(p: &Parameter) -> String {
 
 /// The header for programs in either source form.
 pub fn header(constants: &[Constant]) -> String {
-    let mut out = String::from("! MPI for Fortran. Written from the tables in crates/mpi-abi/abi; do not edit.\n");
+    let mut out =
+        String::from("! MPI for Fortran. Written from the tables in crates/mpi-abi/abi; do not edit.\n");
     let mut number = |name: &str, value: i64| {
         put(&mut out, format_args!("      INTEGER {name}\n      PARAMETER ({name}={value})\n"));
     };
@@ -178,9 +188,21 @@ pub fn header(constants: &[Constant]) -> String {
     let taken =
         |name: &str| own.iter().any(|(own, _)| *own == name) || name.starts_with("MPI_T_") || is_mark(name);
     for constant in constants.iter().filter(|constant| !taken(&constant.name)) {
-        let handle = ["Comm", "Datatype", "Errhandler", "File", "Group", "Info", "Message", "Op", "Request", "Session", "Win"]
-            .iter()
-            .any(|kind| constant.kind == format!("MPI_{kind}"));
+        let handle = [
+            "Comm",
+            "Datatype",
+            "Errhandler",
+            "File",
+            "Group",
+            "Info",
+            "Message",
+            "Op",
+            "Request",
+            "Session",
+            "Win",
+        ]
+        .iter()
+        .any(|kind| constant.kind == format!("MPI_{kind}"));
         if constant.kind != "int" && !handle {
             continue;
         }
@@ -205,7 +227,8 @@ pub fn header(constants: &[Constant]) -> String {
 
 /// The module: what the header declares.
 pub fn module() -> String {
-    "! The module of MPI for Fortran.\nmodule mpi\n  implicit none\n  include 'mpif.h'\nend module mpi\n".to_owned()
+    "! The module of MPI for Fortran.\nmodule mpi\n  implicit none\n  include 'mpif.h'\nend module mpi\n"
+        .to_owned()
 }
 
 fn put(out: &mut String, text: std::fmt::Arguments<'_>) {

@@ -140,7 +140,8 @@ pub extern "C" fn mpi_init_(ierror: *mut c_int) {
 #[unsafe(no_mangle)]
 pub extern "C" fn mpi_init_thread_(required: *mut c_int, provided: *mut c_int, ierror: *mut c_int) {
     // SAFETY: null is allowed for the first two.
-    let code = unsafe { MPI_Init_thread(std::ptr::null_mut(), std::ptr::null_mut(), take(required), provided) };
+    let code =
+        unsafe { MPI_Init_thread(std::ptr::null_mut(), std::ptr::null_mut(), take(required), provided) };
     give(ierror, code);
 }
 

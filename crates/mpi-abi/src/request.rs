@@ -11,8 +11,8 @@ use crate::task::{Steps, Task};
 use crate::transport::send_error;
 use crate::world::bad;
 use barewire::core::Endpoint;
-use barewire::core::Peer;
 use barewire::core::tagged::{self, Envelope, Matched, Mode, Received, Sent, Tagged, Want};
+use barewire::core::{Peer, SendError};
 use barewire::mpi::error::{Class, Error, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -303,18 +303,27 @@ impl Requests {
         let (State::Filling, Some(Plan::Parts(buffer, Way::Send(to, envelope, mode), ready))) =
             (&request.state, request.plan.as_deref_mut())
         else {
-            return Err(Error::new(Class::Request, "the request is not a partitioned send that has been started"));
+            return Err(Error::new(
+                Class::Request,
+                "the request is not a partitioned send that has been started",
+            ));
         };
         for part in parts {
             let place = usize::try_from(part).ok().and_then(|part| ready.get_mut(part));
             match place {
                 Some(place) if !*place => *place = true,
-                _ => return Err(Error::new(Class::Arg, format!("part {part} is ready already, or not there"))),
+                _ => {
+                    return Err(Error::new(
+                        Class::Arg,
+                        format!("part {part} is ready already, or not there"),
+                    ));
+                }
             }
         }
         if ready.iter().all(|ready| *ready) {
             let (len, source) = buffer.source();
-            request.state = state_of_send(tagged.send(endpoint, *to, *envelope, *mode, len, source).map_err(send_error)?);
+            request.state =
+                state_of_send(tagged.send(endpoint, *to, *envelope, *mode, len, source).map_err(send_error)?);
         }
         Ok(())
     }
@@ -372,6 +381,20 @@ impl Requests {
         }
         self.none_left_behind(tagged);
         Ok(())
+    }
+
+    /// Ends receives from anybody, now that one who could have sent is gone.
+    pub fn fail_wild(&mut self, endpoint: &mut Endpoint, tagged: &mut Tagged, peer: Peer) {
+        for request in self.slab.iter_mut() {
+            let (State::Active(under_way), Partner::Any(comm)) = (&request.state, &request.partner) else {
+                continue;
+            };
+            if comm.has(peer) && tagged.cancel(endpoint, *under_way) {
+                tagged.take(*under_way);
+                let error = Some(send_error(SendError::Lost(peer)));
+                request.state = State::Ended(Outcome { status: Status::EMPTY, error });
+            }
+        }
     }
 
     /// Notes a send that goes on without a handle.

@@ -63,6 +63,7 @@ impl Deliver for Layer {
     fn peer_lost(&mut self, endpoint: &mut Endpoint, peer: Peer) {
         self.tagged.peer_lost(endpoint, peer);
         self.lost.push(peer);
+        self.requests.fail_wild(endpoint, &mut self.tagged, peer);
     }
 }
 
@@ -239,10 +240,13 @@ impl Net {
         let ending = self.ending.load(Ordering::Relaxed);
         self.wait("another process to make a communicator", |layer| {
             found = layer.tagged.claim(&want);
-            lost = layer.lost.iter().copied().find(|peer| Some(*peer) == from || (!ending && comm.has(*peer)));
+            lost =
+                layer.lost.iter().copied().find(|peer| Some(*peer) == from || (!ending && comm.has(*peer)));
             found.is_some() || lost.is_some()
         })?;
-        let Some(matched) = found else { return Err(send_error(SendError::Lost(lost.unwrap_or(Peer(u32::MAX))))) };
+        let Some(matched) = found else {
+            return Err(send_error(SendError::Lost(lost.unwrap_or(Peer(u32::MAX)))));
+        };
         let from = matched.status().from;
         let len = matched.status().len as usize;
         let memory = Memory::private(len);

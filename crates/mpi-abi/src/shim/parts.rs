@@ -77,5 +77,7 @@ pub fn precv_init<N: Number>(
 }
 
 fn ready(request: MPI_Request, parts: impl Iterator<Item = c_int>) -> Result<()> {
-    anyone()?.net.with(|endpoint, layer| layer.requests.ready(endpoint, &mut layer.tagged, request.0, parts))?
+    anyone()?
+        .net
+        .with(|endpoint, layer| layer.requests.ready(endpoint, &mut layer.tagged, request.0, parts))?
 }
