@@ -132,8 +132,8 @@ fn before(function: &Function, p: &Parameter) -> String {
         (true, true, _) if p.array => {
             format!("let mut {name}_c = handles({name}, {}, {from});\n", length(function))
         }
-        (true, true, _) => format!("let mut {name}_c = ({from})(take({name}));\n"),
-        (true, false, _) => format!("let {name}_c = ({from})(take({name}));\n"),
+        (true, true, _) => format!("let mut {name}_c = convert::PMPI_{kind}_fromint(take({name})).0;\n"),
+        (true, false, _) => format!("let {name}_c = convert::PMPI_{kind}_fromint(take({name})).0;\n"),
         (_, _, true) => format!("let mut {name}_c = Text::new({name}, {name}_len);\n"),
         _ => String::new(),
     }
@@ -156,7 +156,9 @@ fn after(p: &Parameter) -> String {
     let to = format!("|handle| convert::PMPI_{kind}_toint(boundary::{}(handle))", p.base);
     match (is_handle(p), p.pointer) {
         (true, true) if p.array => format!("give_all({name}, &{name}_c, {to});\n"),
-        (true, true) => format!("give({name}, ({to})({name}_c));\n"),
+        (true, true) => {
+            format!("give({name}, convert::PMPI_{kind}_toint(boundary::{}({name}_c)));\n", p.base)
+        }
         _ if is_text(p) && !p.constant => format!("{name}_c.give({name}, {name}_len);\n"),
         _ if name == "indx" => format!("one_based({name}, 1);\n"),
         _ if name == "array_of_indices" => format!("one_based({name}, take(outcount));\n"),

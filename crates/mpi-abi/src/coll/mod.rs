@@ -341,6 +341,11 @@ impl Data {
         (self.count * self.datatype.size()) as usize
     }
 
+    /// Whether there is no data.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// `count` elements from element `first` on.
     fn part(&self, first: i64, count: i64) -> Data {
         let memory = self.memory.moved(first.wrapping_mul(self.datatype.extent()));
