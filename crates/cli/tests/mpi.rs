@@ -19,6 +19,21 @@ fn collectives_move_and_combine_the_right_elements() {
 }
 
 #[test]
+fn operations_go_on_while_the_program_does_something_else() {
+    same_output("nonblocking", &[1, 2, 3, 4]);
+}
+
+#[test]
+fn two_groups_talk_to_each_other() {
+    same_output("inter", &[2, 3, 4]);
+}
+
+#[test]
+fn windows_are_read_written_and_updated() {
+    same_output("onesided", &[1, 2, 3, 4]);
+}
+
+#[test]
 fn abort_ends_all_ranks_with_its_code() {
     let libraries = libraries("abort");
     let ran = on_ours(&compile("abort", &libraries), &libraries, 3);

@@ -9,7 +9,7 @@ use crate::task::{Event, Need, Until};
 use crate::transport::Net;
 use crate::transport::send_error;
 use crate::world::{ANY_SOURCE, bad, world};
-use barewire::core::tagged::{self, Mode, Received, Sent};
+use barewire::core::tagged::{self, Envelope, Mode, Received, Sent, Want};
 use barewire::mpi::error::{Class, Error, Result};
 
 /// The arguments that describe one side of a message.
@@ -275,6 +275,33 @@ pub fn recv_init(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
     let way = wanted(&comm, message.rank, message.tag)?.map_or(Way::Nothing, Way::Receive);
     let (partner, plan) = (Partner::of(&comm, message.rank), Plan::Message(buffer, way));
     comm.net.with(|_, layer| MPI_Request(layer.requests.add_plan(handle, partner, plan)))
+}
+
+/// Tags of messages in parts lie above those of collective calls, whose context they have.
+const PARTITIONED: i32 = 1 << 30;
+
+/// A send, or a receive, of a message in parts.
+pub fn parts_init(message: Message, parts: i32, handle: MPI_Comm, sends: bool) -> Result<MPI_Request> {
+    let comm = world().comm(handle)?;
+    let count = usize::try_from(parts).ok().filter(|_| message.count >= 0);
+    let count = count
+        .ok_or_else(|| Error::new(Class::Count, format!("there are {parts} parts of {}", message.count)))?;
+    let whole = message.count.checked_mul(parts.into());
+    let whole = whole.ok_or_else(|| Error::new(Class::Count, "the parts do not fit in 64 bits"))?;
+    let buffer = Message { count: whole, ..message }.buffer()?;
+    let context = comm.collective_context();
+    let way = if sends {
+        let to = target(&comm, message.rank, message.tag)?;
+        let envelope = Envelope { context, tag: message.tag + PARTITIONED };
+        to.map_or(Way::Nothing, |(to, _)| Way::Send(to, envelope, Mode::Standard))
+    } else {
+        let want = wanted(&comm, message.rank, message.tag)?;
+        want.map_or(Way::Nothing, |want| {
+            Way::Receive(Want { context, tag: want.tag.map(|tag| tag + PARTITIONED), ..want })
+        })
+    };
+    let plan = Plan::Parts(buffer, way, vec![false; count]);
+    comm.net.with(|_, layer| MPI_Request(layer.requests.add_plan(handle, Partner::Receiver, plan)))
 }
 
 /// Gives the library memory for buffered sends; copies are kept elsewhere, only its size counts. `owner` is the handle of what it

@@ -50,6 +50,8 @@ enum State {
     Task(Arc<Task>),
     /// Ends when the program says so.
     General(Arc<General>),
+    /// A send that has not all its parts.
+    Filling,
     /// Ended well, with this to tell.
     Good(Status),
     /// Ended otherwise.
@@ -62,6 +64,8 @@ pub enum Plan {
     Message(Buffer, Way),
     /// Steps to be made anew each time.
     Steps(Again),
+    /// A message in parts that the program says are ready one by one.
+    Parts(Buffer, Way, Vec<bool>),
 }
 
 /// Makes the steps of a persistent operation.
@@ -176,6 +180,7 @@ impl Requests {
             Some(State::Active(request)) => tagged.is_done(*request),
             Some(State::Task(task)) => task.is_done(),
             Some(State::General(general)) => general.is_done(),
+            Some(State::Filling) => false,
             _ => true,
         }
     }
@@ -200,7 +205,7 @@ impl Requests {
             State::Task(task) => {
                 request.state = task.outcome().into();
             }
-            State::General(_) | State::Inactive | State::Good(_) | State::Ended(_) => {}
+            State::General(_) | State::Inactive | State::Filling | State::Good(_) | State::Ended(_) => {}
         }
         Ok(match &request.state {
             State::Good(status) => Outcome { status: *status, error: None },
@@ -278,12 +283,17 @@ impl Requests {
         let Some(request) = self.slab.get_mut(handle) else {
             return Err(bad(Class::Request, "MPI_REQUEST_NULL", handle, 0x180));
         };
-        let (Some(plan), State::Inactive) = (&request.plan, &request.state) else {
+        let (Some(plan), State::Inactive) = (&mut request.plan, &request.state) else {
             return Err(Error::new(Class::Request, "the request is not persistent, or has been started"));
         };
-        let (buffer, way) = match &**plan {
+        let (buffer, way) = match &mut **plan {
+            Plan::Parts(_, Way::Send(..), ready) => {
+                ready.fill(false);
+                request.state = State::Filling;
+                return Ok(None);
+            }
             Plan::Steps(again) => return Ok(Some(again.clone())),
-            Plan::Message(buffer, way) => (buffer, *way),
+            Plan::Message(buffer, way) | Plan::Parts(buffer, way, _) => (buffer, *way),
         };
         request.state = match way {
             Way::Nothing => Outcome::from_proc_null().into(),
@@ -304,6 +314,50 @@ impl Requests {
             }
         };
         Ok(None)
+    }
+
+    /// Parts of a message are ready; with the last of them it goes.
+    pub fn ready(
+        &mut self,
+        endpoint: &mut Endpoint,
+        tagged: &mut Tagged,
+        handle: usize,
+        parts: impl Iterator<Item = i32>,
+    ) -> Result<()> {
+        let Some(request) = self.slab.get_mut(handle) else {
+            return Err(bad(Class::Request, "MPI_REQUEST_NULL", handle, 0x180));
+        };
+        let (State::Filling, Some(Plan::Parts(buffer, Way::Send(to, envelope, mode), ready))) =
+            (&request.state, request.plan.as_deref_mut())
+        else {
+            return Err(Error::new(
+                Class::Request,
+                "the request is not a partitioned send that has been started",
+            ));
+        };
+        for part in parts {
+            let place = usize::try_from(part).ok().and_then(|part| ready.get_mut(part));
+            match place {
+                Some(place) if !*place => *place = true,
+                _ => {
+                    return Err(Error::new(Class::Arg, format!("part {part} is ready already, or not there")));
+                }
+            }
+        }
+        if ready.iter().all(|ready| *ready) {
+            let (len, source) = buffer.source();
+            request.state =
+                state_of_send(tagged.send(endpoint, *to, *envelope, *mode, len, source).map_err(send_error)?);
+        }
+        Ok(())
+    }
+
+    /// The parts of a partitioned receive.
+    pub fn parts(&self, handle: usize) -> Result<usize> {
+        match self.get(handle)?.plan.as_deref() {
+            Some(Plan::Parts(_, Way::Receive(_) | Way::Nothing, parts)) => Ok(parts.len()),
+            _ => Err(Error::new(Class::Request, "the request is not a partitioned receive")),
+        }
     }
 
     /// Sends a copy that goes on by itself, if the attached buffer would have room for it.

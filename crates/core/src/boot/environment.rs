@@ -27,6 +27,9 @@ pub const PREFIX: &str = "BAREWIRE_";
 /// Our variables and what they are for.
 pub const KNOWN: &[(&str, &str)] = &[
     (BOOT_FD, "set by the launcher: the descriptor of its connection"),
+    ("BAREWIRE_CC", "the C compiler behind mpicc"),
+    ("BAREWIRE_CXX", "the C++ compiler behind mpicxx"),
+    ("BAREWIRE_FC", "the Fortran compiler behind mpifort"),
     ("BAREWIRE_PEERS", "where `barewire perf` keeps the libraries it compares with"),
     ("BAREWIRE_RANK", "set by the launcher, for scripts: this rank"),
     ("BAREWIRE_SIZE", "set by the launcher, for scripts: the number of ranks"),

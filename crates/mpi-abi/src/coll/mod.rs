@@ -138,7 +138,7 @@ impl How {
     /// Does a job on a communicator.
     pub fn run(self, handle: MPI_Comm, job: Job) -> Result<()> {
         let comm = world().comm(handle)?;
-        let tag = comm.next_tag();
+        let tag = if matches!(self, How::Now) { comm.next_tag() } else { comm.next_later_tag() };
         let call = |waits| Call { comm: comm.shared().clone(), tag, waits, within: false };
         let net = &comm.net;
         let (given, request) = match self {
@@ -346,7 +346,8 @@ impl Data {
 
     /// Copies to another place, as a message would; data that is already there is left alone.
     fn copy_to(&self, to: &Data) -> Result<()> {
-        if self.memory.address() == to.memory.address() {
+        let start = |data: &Data| data.memory.moved(data.datatype.true_lower_bound()).address();
+        if self.memory.address() == to.memory.address() && start(self) == start(to) {
             return Ok(());
         }
         if self.len() > to.len() {

@@ -17,6 +17,8 @@ pub mod onesided;
 pub mod op;
 pub mod p2p;
 pub mod pack;
+pub mod parts;
+pub mod ports;
 pub mod request;
 pub mod session;
 pub mod status;

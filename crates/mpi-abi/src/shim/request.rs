@@ -16,7 +16,7 @@ shims! {
     fn PMPI_Wait(request: Out<MPI_Request>, status: Out<Status>) {
         let handle = request.get()?;
         if handle == MPI_Request::NULL {
-            status.fill(&Status::EMPTY);
+            status.put_wanted(Status::EMPTY);
             return Ok(());
         }
         let anyone = anyone()?;
@@ -32,7 +32,7 @@ shims! {
     fn PMPI_Test(request: Out<MPI_Request>, flag: Out<c_int>, status: Out<Status>) {
         let handle = request.get()?;
         if handle == MPI_Request::NULL {
-            status.fill(&Status::EMPTY);
+            status.put_wanted(Status::EMPTY);
             flag.put(1)?;
             return Ok(());
         }
@@ -93,7 +93,7 @@ shims! {
         let handles = active(&array_of_requests.to_vec(count.into())?)?;
         let Some(i) = wait_any(&handles)? else {
             indx.put(UNDEFINED)?;
-            status.fill(&Status::EMPTY);
+            status.put_wanted(Status::EMPTY);
             return Ok(());
         };
         indx.put(i as c_int)?;
@@ -106,7 +106,7 @@ shims! {
         flag.put((handles.is_empty() || !done.is_empty()).into())?;
         let Some(&i) = done.first() else {
             indx.put(UNDEFINED)?;
-            status.fill(&Status::EMPTY);
+            status.put_wanted(Status::EMPTY);
             return Ok(());
         };
         indx.put(i as c_int)?;
@@ -139,7 +139,7 @@ shims! {
 
     fn PMPI_Request_get_status(request: MPI_Request, flag: Out<c_int>, status: Out<Status>) {
         if request == MPI_Request::NULL {
-            status.fill(&Status::EMPTY);
+            status.put_wanted(Status::EMPTY);
             flag.put(1)?;
             return Ok(());
         }
@@ -159,10 +159,9 @@ shims! {
         let done = test_some(&handles)?;
         flag.put((handles.is_empty() || !done.is_empty()).into())?;
         indx.put(done.first().map_or(UNDEFINED, |&i| i as c_int))?;
-        let first = handles.iter().find(|(i, _)| done.first() == Some(i));
-        let told = first.map_or(Ok(Status::EMPTY), |(_, handle)| look(&anyone()?, *handle).map(|seen| seen.status))?;
-        if handles.is_empty() || first.is_some() {
-            status.fill(&told);
+        match handles.iter().find(|(i, _)| done.first() == Some(i)) {
+            Some((_, handle)) => status.fill(&look(&anyone()?, *handle)?.status),
+            None => status.put_wanted(Status::EMPTY),
         }
     }
 
