@@ -340,7 +340,10 @@ impl Requests {
             match place {
                 Some(place) if !*place => *place = true,
                 _ => {
-                    return Err(Error::new(Class::Arg, format!("part {part} is ready already, or not there")));
+                    return Err(Error::new(
+                        Class::Arg,
+                        format!("part {part} is ready already, or not there"),
+                    ));
                 }
             }
         }
