@@ -11,8 +11,8 @@ use crate::task::{Steps, Task};
 use crate::transport::send_error;
 use crate::world::bad;
 use barewire::core::Endpoint;
-use barewire::core::Peer;
 use barewire::core::tagged::{self, Envelope, Matched, Mode, Received, Sent, Tagged, Want};
+use barewire::core::{Peer, SendError};
 use barewire::mpi::error::{Class, Error, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -411,6 +411,20 @@ impl Requests {
         }
         self.none_left_behind(tagged);
         Ok(())
+    }
+
+    /// Ends receives from anybody, now that one who could have sent is gone.
+    pub fn fail_wild(&mut self, endpoint: &mut Endpoint, tagged: &mut Tagged, peer: Peer) {
+        for request in self.slab.iter_mut() {
+            let (State::Active(under_way), Partner::Any(comm)) = (&request.state, &request.partner) else {
+                continue;
+            };
+            if comm.has(peer) && tagged.cancel(endpoint, *under_way) {
+                tagged.take(*under_way);
+                let error = Some(send_error(SendError::Lost(peer)));
+                request.state = Outcome { status: Status::EMPTY, error }.into();
+            }
+        }
     }
 
     /// Notes a send that goes on without a handle.

@@ -63,6 +63,7 @@ impl Deliver for Layer {
     fn peer_lost(&mut self, endpoint: &mut Endpoint, peer: Peer) {
         self.tagged.peer_lost(endpoint, peer);
         self.lost.push(peer);
+        self.requests.fail_wild(endpoint, &mut self.tagged, peer);
     }
 }
 

@@ -33,6 +33,8 @@ use std::sync::Arc;
 
 /// What a collective call does, with all it needs to do it; it can be done several times.
 pub enum Job {
+    /// Nothing: others do it.
+    Nothing,
     /// Wait for everybody.
     Barrier,
     /// The root's data to everybody.
@@ -87,6 +89,7 @@ impl Job {
             return inter::run(self, call).await;
         }
         match self {
+            Job::Nothing => Ok(()),
             Job::Barrier => tree::barrier(call).await,
             Job::Bcast(data, root) => tree::bcast(call, data, root.rank()?).await,
             Job::Gather(mine, places, root) => tree::gather(call, mine.as_ref(), places, root.rank()?).await,

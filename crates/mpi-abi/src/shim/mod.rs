@@ -5,6 +5,7 @@ pub mod buffer;
 pub mod collective;
 pub mod comm;
 pub mod convert;
+pub mod counters;
 pub mod datatype;
 pub mod datatype_make;
 pub mod env;
