@@ -1,6 +1,7 @@
 //! Entry points for Fortran: addresses of everything, handles as integers, strings with their lengths.
 //!
 //! The build script writes most of them by the rules in `abi/fortran.rs`; here is what they call, and those that follow no rule.
+#![allow(clippy::redundant_closure_call, reason = "conversions in generated code are closures")]
 
 use crate::boundary;
 use crate::shim::convert;

@@ -20,6 +20,8 @@ use std::sync::Arc;
 /// The requests and matched messages of a process.
 pub struct Requests {
     slab: Slab<Request>,
+    /// The one handle of all sends that ended at once: there is nothing to tell them apart.
+    sent: usize,
     /// Messages taken out of the matching, with whom they are from.
     pub messages: Slab<(Matched, Partner, MPI_Comm)>,
     /// Sends that go on without a handle, and the bytes of the buffer for buffered sends each takes.
@@ -50,7 +52,10 @@ enum State {
     General(Arc<General>),
     /// A send that has not all its parts.
     Filling,
-    Ended(Outcome),
+    /// Ended well, with this to tell.
+    Good(Status),
+    /// Ended otherwise.
+    Ended(Box<Outcome>),
 }
 
 /// A persistent operation: what to do when it is started.
@@ -93,8 +98,16 @@ pub struct Completion {
 
 impl Default for Requests {
     fn default() -> Requests {
+        let mut slab = Slab::new(8);
+        let sent = slab.insert(Request {
+            comm: MPI_Comm(0x101),
+            partner: Partner::Receiver,
+            state: State::Good(Status::EMPTY),
+            plan: None,
+        });
         Requests {
-            slab: Slab::new(8),
+            slab,
+            sent,
             messages: Slab::new(9),
             left_behind: Vec::new(),
             orphans: Vec::new(),
@@ -113,8 +126,10 @@ impl Requests {
     /// A handle for a send.
     #[inline]
     pub fn add_send(&mut self, comm: MPI_Comm, sent: Sent) -> usize {
-        let state = state_of_send(sent);
-        self.slab.insert(Request { comm, partner: Partner::Receiver, state, plan: None })
+        match sent {
+            Sent::Done => self.sent,
+            Sent::Pending(request) => self.add(comm, State::Active(request)),
+        }
     }
 
     /// A handle for a receive.
@@ -126,7 +141,7 @@ impl Requests {
 
     /// A handle for what has already ended.
     pub fn add_ended(&mut self, comm: MPI_Comm, outcome: Outcome) -> usize {
-        self.add(comm, State::Ended(outcome))
+        self.add(comm, outcome.into())
     }
 
     /// A handle for an operation of many steps.
@@ -185,15 +200,16 @@ impl Requests {
                 let status = tagged
                     .take(*under_way)
                     .ok_or_else(|| Error::new(Class::Intern, "a request ended twice"))?;
-                request.state = State::Ended(request.partner.outcome(&status));
+                request.state = request.partner.outcome(&status).into();
             }
             State::Task(task) => {
-                request.state = State::Ended(task.outcome());
+                request.state = task.outcome().into();
             }
-            State::General(_) | State::Inactive | State::Filling | State::Ended(_) => {}
+            State::General(_) | State::Inactive | State::Filling | State::Good(_) | State::Ended(_) => {}
         }
         Ok(match &request.state {
-            State::Ended(outcome) => outcome.clone(),
+            State::Good(status) => Outcome { status: *status, error: None },
+            State::Ended(outcome) => (**outcome).clone(),
             _ => Outcome::NOBODY,
         })
     }
@@ -206,6 +222,8 @@ impl Requests {
         let (comm, stays) = (request.comm, request.plan.is_some());
         if stays {
             request.state = State::Inactive;
+        }
+        if stays || handle == self.sent {
             return Ok(Completion { outcome, comm, stays, general: None });
         }
         let general = match self.slab.remove(handle) {
@@ -219,15 +237,24 @@ impl Requests {
     /// is left as it is.
     #[inline(always)]
     pub fn complete_plainly(&mut self, tagged: &mut Tagged, handle: usize) -> Option<Status> {
+        if handle == self.sent {
+            return Some(Status::EMPTY);
+        }
         let request = self.slab.get(handle)?;
-        let (State::Active(under_way), None) = (&request.state, &request.plan) else { return None };
-        let told = tagged.look(*under_way).filter(|told| told.failure.is_none())?;
-        let status = match request.partner {
-            Partner::Receiver => Status::EMPTY,
-            Partner::Rank(rank) => Status::new(rank, told.tag, told.len),
-            Partner::Any(_) => return None,
+        let status = match (&request.state, &request.plan) {
+            (State::Good(status), None) => *status,
+            (State::Active(under_way), None) => {
+                let told = tagged.look(*under_way).filter(|told| told.failure.is_none())?;
+                let status = match request.partner {
+                    Partner::Receiver => Status::EMPTY,
+                    Partner::Rank(rank) => Status::new(rank, told.tag, told.len),
+                    Partner::Any(_) => return None,
+                };
+                tagged.take(*under_way);
+                status
+            }
+            _ => return None,
         };
-        tagged.take(*under_way);
         self.slab.remove(handle);
         Some(status)
     }
@@ -269,7 +296,7 @@ impl Requests {
             Plan::Message(buffer, way) | Plan::Parts(buffer, way, _) => (buffer, *way),
         };
         request.state = match way {
-            Way::Nothing => State::Ended(Outcome::from_proc_null()),
+            Way::Nothing => Outcome::from_proc_null().into(),
             Way::Receive(want) => {
                 state_of_receive(&request.partner, tagged.receive(endpoint, want, buffer.sink()))
             }
@@ -282,7 +309,7 @@ impl Requests {
                 let owner = request.comm;
                 self.send_buffered(endpoint, tagged, (to, envelope), owner, message)?;
                 let request = self.slab.get_mut(handle).ok_or_else(gone)?;
-                request.state = State::Ended(Outcome::NOBODY);
+                request.state = State::Good(Status::EMPTY);
                 return Ok(None);
             }
         };
@@ -372,6 +399,9 @@ impl Requests {
     /// Forgets a handle; what is under way goes on.
     pub fn free(&mut self, tagged: &mut Tagged, handle: usize) -> Result<()> {
         self.get(handle)?;
+        if handle == self.sent {
+            return Ok(());
+        }
         match self.slab.remove(handle) {
             Some(Request { state: State::Active(sent), partner: Partner::Receiver, .. }) => {
                 self.left_behind.push((sent, 0));
@@ -392,7 +422,7 @@ impl Requests {
             if comm.has(peer) && tagged.cancel(endpoint, *under_way) {
                 tagged.take(*under_way);
                 let error = Some(send_error(SendError::Lost(peer)));
-                request.state = State::Ended(Outcome { status: Status::EMPTY, error });
+                request.state = Outcome { status: Status::EMPTY, error }.into();
             }
         }
     }
@@ -422,10 +452,20 @@ impl Requests {
     }
 }
 
+impl From<Outcome> for State {
+    #[inline]
+    fn from(outcome: Outcome) -> State {
+        match outcome {
+            Outcome { status, error: None } => State::Good(status),
+            otherwise => State::Ended(Box::new(otherwise)),
+        }
+    }
+}
+
 #[inline]
 fn state_of_send(sent: Sent) -> State {
     match sent {
-        Sent::Done => State::Ended(Outcome::NOBODY),
+        Sent::Done => State::Good(Status::EMPTY),
         Sent::Pending(request) => State::Active(request),
     }
 }
@@ -433,7 +473,7 @@ fn state_of_send(sent: Sent) -> State {
 #[inline]
 fn state_of_receive(partner: &Partner, received: Received) -> State {
     match received {
-        Received::Done(status) => State::Ended(partner.outcome(&status)),
+        Received::Done(status) => partner.outcome(&status).into(),
         Received::Pending(request) => State::Active(request),
     }
 }

@@ -34,11 +34,7 @@ fn one_thread() {
     println!("{MESSAGES} messages: {once} system calls in all; {}: {twice}", 2 * MESSAGES);
     // Whoever always finds something looks for newcomers once in so many packets.
     let rounds = 2 * (MESSAGES / BUSY_PACKETS + 1);
-    assert!(
-        twice - once <= rounds * CALLS_A_LOOK,
-        "one message in {} took a call",
-        MESSAGES / (twice - once)
-    );
+    assert!(twice <= once + rounds * CALLS_A_LOOK);
 }
 
 fn two_processes() {

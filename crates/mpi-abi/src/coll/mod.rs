@@ -337,7 +337,7 @@ impl Data {
     }
 
     /// Bytes of data.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         (self.count * self.datatype.size()) as usize
     }
 
