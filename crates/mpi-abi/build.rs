@@ -10,6 +10,10 @@ use std::path::Path;
 #[allow(dead_code, reason = "the tests use the rest")]
 mod table;
 
+#[path = "abi/fortran.rs"]
+#[allow(dead_code, reason = "the tests use the rest")]
+mod fortran;
+
 fn main() {
     println!("cargo:rerun-if-changed=abi");
     println!("cargo:rerun-if-changed=src/shim");
@@ -31,6 +35,8 @@ fn main() {
     }
     let directory = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
     std::fs::write(Path::new(&directory).join("entry_points.rs"), out).expect("OUT_DIR is writable");
+    let fortran = fortran::entry_points(&functions);
+    std::fs::write(Path::new(&directory).join("fortran.rs"), fortran).expect("OUT_DIR is writable");
 }
 
 fn entry_points(out: &mut String, function: &table::Function, written: Option<&table::HandWritten>) {

@@ -1,5 +1,5 @@
 //! A two-dimensional stencil in Shmem: heat spreads over a plate that is cut into one tile for each PE. In every step each PE puts its edges
-//! into its neighbours' halos, rows in one piece and columns strided, and tells them with a signal. Runs at 2 and at 4 PEs, or as ranks
+//! into its neighbours' halos, rows in one piece and columns strided, and tells them with a flag behind a fence. Runs at 2 and at 4 PEs, or as ranks
 //! of `barewire run`, and compares with the same on one PE.
 
 use barewire::core::Endpoint;
@@ -42,7 +42,8 @@ fn stencil(endpoint: Endpoint) -> Result<(), Error> {
     // Two copies of the tile, for even and odd steps, so that a neighbour that is ahead by one overwrites nothing.
     let tiles =
         [shmem.calloc::<f64>((tile.rows + 2) * tile.width())?, shmem.calloc((tile.rows + 2) * tile.width())?];
-    let arrived = shmem.calloc::<u64>(1)?;
+    // How many steps' edges have come from each side. One count for all would let a neighbour that is ahead stand in for another.
+    let arrived = shmem.calloc::<u64>(4)?;
     for row in 0..tile.rows {
         let cells: Vec<f64> =
             (0..tile.columns).map(|c| hot(y * tile.rows + row, x * tile.columns + c)).collect();
@@ -65,8 +66,10 @@ fn stencil(endpoint: Endpoint) -> Result<(), Error> {
         neighbours.iter().try_for_each(|side| side.put(&shmem, &tile, now, &cells))?;
         // One fence for all the edges, then word to everybody.
         shmem.fence()?;
-        neighbours.iter().try_for_each(|side| shmem.atomic_inc(arrived, 0, side.pe()))?;
-        shmem.wait_until(arrived, 0, Cmp::Ge, (step + 1) * neighbours.len() as u64)?;
+        neighbours.iter().try_for_each(|side| shmem.p(arrived, side.opposite(), step + 1, side.pe()))?;
+        for side in &neighbours {
+            shmem.wait_until(arrived, side.number(), Cmp::Gt, step)?;
+        }
         let mut cells = shmem.read(now, 0, now.len())?;
         if neighbours.iter().all(|side| !matches!(side, Side::Up(_))) {
             (0..tile.width()).for_each(|c| cells[c] = 100.0); // the upper edge of the plate is kept hot
@@ -117,6 +120,20 @@ impl Side {
         match self {
             Side::Up(pe) | Side::Down(pe) | Side::Left(pe) | Side::Right(pe) => *pe as u32,
         }
+    }
+
+    fn number(&self) -> usize {
+        match self {
+            Side::Up(_) => 0,
+            Side::Down(_) => 1,
+            Side::Left(_) => 2,
+            Side::Right(_) => 3,
+        }
+    }
+
+    /// Which side of the neighbour we are.
+    fn opposite(&self) -> usize {
+        self.number() ^ 1
     }
 
     /// Puts our edge on this side into the neighbour's halo.

@@ -4,6 +4,7 @@
 pub use barewire_core as core;
 
 pub mod am;
+pub mod bmi;
 pub mod fm;
 pub mod ga;
 pub mod mpi;

@@ -82,9 +82,16 @@ impl Endpoint {
             peer.since = Some(Instant::now());
             peer.state = PeerState::Connecting;
             self.connecting.push(to);
-            if let Err(reason) = self.directory.request(to.0) {
-                self.lose(to, reason);
-                return;
+            match self.card_at_large(to) {
+                Some(card) => self.peers[to.index()].card = Some(card),
+                None if self.at_large.is_some() => {
+                    return self.lose(to, "it called us, and nobody knows its address".to_owned());
+                }
+                None => {
+                    if let Err(reason) = self.directory.request(to.0) {
+                        return self.lose(to, reason);
+                    }
+                }
             }
         }
         self.read_directory();
@@ -96,6 +103,9 @@ impl Endpoint {
         if !matches!(peer.tx, Tx::Closed) || peer.is_gone() {
             return;
         }
+        if self.at_large.is_some() {
+            return self.try_connect_at_large(to);
+        }
         let Some(card) = &peer.card else { return self.give_up_late(to, "its address is not known yet") };
         if let Some(why) = self.why_not_shm(card) {
             return if self.config.tcp {
@@ -104,23 +114,27 @@ impl Endpoint {
                 self.lose(to, format!("no wire reaches it: {why}, and TCP is turned off here"))
             };
         }
-        let name = card.local.clone();
+        let (name, greeting) =
+            (card.local.clone(), local::Greeting { from: self.me.0, to: to.0, ..local::Greeting::default() });
         let memory = match RingMemory::create(self.config.ring_bytes) {
             Ok(memory) => memory,
             Err(error) => return self.lose(to, error.to_string()),
         };
-        match local::dial(&name, self.identity.job, &self.identity.key, self.me, to, &memory, &self.bell) {
-            Ok(socket) => {
-                let _ = self.poller.add(&socket.fd, Source::RingTx(to));
-                let choice = "shm: it is on the same host".to_owned();
-                self.open_tx(to, Tx::Ring(Box::new(RingTx::new(memory, Some(socket)))), choice);
-            }
+        match local::dial(&name, (self.identity.job, &self.identity.key), greeting, &memory, &self.bell) {
+            Ok(socket) => self.open_ring(to, memory, socket),
             Err(Errno::AGAIN | Errno::INTR) => self.give_up_late(to, "its listener is busy"),
             Err(error) if self.config.tcp => {
                 self.dial_tcp(to, &format!("its local socket cannot be reached: {error}"));
             }
             Err(error) => self.give_up_late(to, &format!("its local socket says: {error}")),
         }
+    }
+
+    /// A ring was handed over: from now on packets go through it.
+    pub(crate) fn open_ring(&mut self, to: Peer, memory: RingMemory, socket: local::Dialled) {
+        let _ = self.poller.add(&socket.fd, Source::RingTx(to));
+        let choice = "shm: it is on the same host".to_owned();
+        self.open_tx(to, Tx::Ring(Box::new(RingTx::new(memory, Some(socket)))), choice);
     }
 
     /// Why shared memory does not lead to the endpoint with this card, if it does not.
@@ -158,7 +172,7 @@ impl Endpoint {
     pub(crate) fn housekeep<D: Deliver>(&mut self, deliver: &mut D) {
         self.rounds.made();
         self.undoze();
-        if self.peers.len() > 1 {
+        if self.peers.len() > 1 || self.at_large.is_some() {
             for source in self.poller.wait(Some(Duration::ZERO)) {
                 self.attend(source);
             }
@@ -170,6 +184,7 @@ impl Endpoint {
                 self.try_connect(to);
             }
         }
+        self.introduce(deliver);
         self.tell_lost(deliver);
     }
 
@@ -231,11 +246,13 @@ impl Endpoint {
     }
 
     fn accept(&mut self) {
-        let Some(listener) = &self.local_listener else { return };
-        while self.pending.len() < PENDING_MAX {
-            let Some(socket) = local::accept(listener) else { break };
-            let _ = self.poller.add(&socket, Source::Pending);
-            self.pending.push(Pending { socket, since: Instant::now() });
+        let doors = self.at_large.iter().flat_map(|large| &large.local_doors);
+        for listener in self.local_listener.iter().chain(doors) {
+            while self.pending.len() < PENDING_MAX {
+                let Some(socket) = local::accept(listener) else { break };
+                let _ = self.poller.add(&socket, Source::Pending);
+                self.pending.push(Pending { socket, since: Instant::now() });
+            }
         }
     }
 
@@ -257,19 +274,28 @@ impl Endpoint {
 
     /// Lets a neighbour in that proved the key; `None` for anybody else.
     fn admit(&mut self, socket: OwnedFd, bytes: &[u8], fds: Vec<OwnedFd>) -> Option<()> {
-        let hello = local::check_hello(bytes, self.identity.job, &self.identity.key, self.me)?;
-        let known = hello.from.index() < self.peers.len() && hello.from != self.me;
-        if !known || self.inbound.iter().any(|slot| slot.peer == hello.from) {
-            return None;
-        }
+        let hello = local::check_hello(bytes, self.identity.job, &self.identity.key)?;
         let [ring, flag, event] = <[OwnedFd; 3]>::try_from(fds).ok()?;
         let memory = RingMemory::open(ring, hello.ring_bytes).ok()?;
         let ringer = Ringer::open(flag, event).ok()?;
+        let from = self.who_greets(&hello)?;
+        if self.inbound.iter().any(|slot| slot.peer == from) {
+            return None;
+        }
         // It may have left already; what it sent before is in the ring all the same.
         let _ = local::welcome(&socket, &self.identity.key, bytes, &self.bell);
-        self.poller.add(&socket, Source::RingRx(hello.from)).ok()?;
-        self.add_inbound(hello.from, Rx::Ring(RingRx::new(memory, Some((socket, ringer)))));
+        self.poller.add(&socket, Source::RingRx(from)).ok()?;
+        self.add_inbound(from, Rx::Ring(RingRx::new(memory, Some((socket, ringer)))));
         Some(())
+    }
+
+    /// Whose hello this is; `None` if it is not for us.
+    fn who_greets(&mut self, hello: &local::Hello) -> Option<Peer> {
+        if self.at_large.is_some() {
+            return self.who_greets_at_large(hello);
+        }
+        let (from, to) = (Peer(hello.greeting.from), Peer(hello.greeting.to));
+        (to == self.me && from.index() < self.peers.len() && from != self.me).then_some(from)
     }
 
     fn read_directory(&mut self) {

@@ -11,6 +11,7 @@ use barewire_sys::fork;
 use barewire_sys::ring::RingMemory;
 use barewire_sys::wirebuf::WireMut;
 
+use crate::at_large::AtLarge;
 use crate::config::Config;
 use crate::connect::Identity;
 use crate::crowd::is_crowded;
@@ -67,6 +68,8 @@ pub struct Endpoint {
     pub(crate) sockets: Sockets,
     pub(crate) identity: Identity,
     pub(crate) directory: Directory,
+    /// What is known beside peers when there is no job.
+    pub(crate) at_large: Option<Box<AtLarge>>,
     pub(crate) config: Config,
 }
 
@@ -176,6 +179,7 @@ impl Endpoint {
             sockets: Sockets::new(),
             identity,
             directory: job.directory,
+            at_large: None,
             config,
         }
     }

@@ -20,6 +20,9 @@ use crate::job::{JobId, JobKey};
 /// Versions of the protocol that this build speaks.
 pub(crate) const VERSIONS: RangeInclusive<u16> = 1..=1;
 
+/// The number of endpoints that belong to no job: they are whoever holds the key.
+pub(crate) const ANYBODY: Peer = Peer(u32::MAX);
+
 const HELLO_MAGIC: &[u8; 8] = b"bw-hello";
 const WELCOME_MAGIC: &[u8; 8] = b"bw-welco";
 const HELLO_BYTES: usize = 8 + 4 + 16 + 8 + 16 + 8;
@@ -219,7 +222,8 @@ impl Acceptor {
 
     fn greeted(&mut self, party: &Party<'_>, message: &[u8]) -> Result<AcceptStep, Stranger> {
         let hello = Hello::read(&mut Fields(message)).ok_or(Stranger)?;
-        if hello.job != party.job || hello.to != party.me || hello.from == party.me {
+        let reflected = hello.from == party.me && party.me != ANYBODY;
+        if hello.job != party.job || hello.to != party.me || reflected {
             return Err(Stranger);
         }
         let version = (*party.versions.end()).min(*hello.versions.end());

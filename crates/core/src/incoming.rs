@@ -18,6 +18,11 @@ pub trait Deliver {
     /// Takes one packet: a whole short message, or the next part of a long one. Packets of one message come in order.
     fn deliver(&mut self, endpoint: &mut Endpoint, packet: Incoming<'_>) -> Flow;
 
+    /// A peer that nobody here had met has joined: it called an endpoint at large. Its packets come after this.
+    fn peer_joined(&mut self, endpoint: &mut Endpoint, peer: Peer) {
+        let _ = (endpoint, peer);
+    }
+
     /// A peer is gone; no more packets of it will come, and messages it had begun stay unfinished.
     fn peer_lost(&mut self, endpoint: &mut Endpoint, peer: Peer) {
         let _ = (endpoint, peer);

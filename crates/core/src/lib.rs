@@ -21,6 +21,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod at_large;
 mod auth;
 pub mod boot;
 pub mod config;

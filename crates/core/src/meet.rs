@@ -63,6 +63,8 @@ pub(crate) struct Dial {
     rounds: usize,
     attempts: Vec<Attempt>,
     trouble: String,
+    /// No address is worth another try.
+    hopeless: bool,
 }
 
 #[derive(Debug)]
@@ -179,6 +181,7 @@ impl Endpoint {
                 rounds: 0,
                 attempts,
                 trouble,
+                hopeless: false,
             });
         }
         self.go_on_dialling(to);
@@ -213,7 +216,7 @@ impl Endpoint {
                 Standing::Done(agreed, verdict) => {
                     let attempt = dial.attempts.swap_remove(at);
                     self.poller.remove(&attempt.socket);
-                    if self.dialled(attempt, agreed, verdict, &dial.why) {
+                    if self.dialled(attempt, Agreed { peer: to, ..agreed }, verdict, &dial.why) {
                         return;
                     }
                     dial.trouble = "it turns us away for now".to_owned();
@@ -234,8 +237,11 @@ impl Endpoint {
         let within = self.config.connect_within;
         let since = *self.peers[to.index()].since.get_or_insert_with(Instant::now);
         let late = since.elapsed() > within;
-        let reason =
-            late.then(|| format!("not reached by TCP ({}) within {within:?}: {}", dial.why, dial.trouble));
+        let reason = if dial.hopeless {
+            Some(format!("not reached by TCP: {}", dial.trouble))
+        } else {
+            late.then(|| format!("not reached by TCP ({}) within {within:?}: {}", dial.why, dial.trouble))
+        };
         self.sockets.dials.push(dial);
         if let Some(reason) = reason {
             self.lose(to, reason);
@@ -250,6 +256,8 @@ impl Endpoint {
         }
         let Some(&address) = dial.addresses.get(dial.next) else {
             if dial.attempts.is_empty() {
+                // Who was called by address is there or is not; a member of a job may still be starting.
+                dial.hopeless = self.at_large.is_some();
                 dial.next = 0;
                 dial.next_at = now + PAUSES[dial.rounds.min(PAUSES.len() - 1)];
                 dial.rounds += 1;
@@ -270,7 +278,8 @@ impl Endpoint {
     fn attempt(&mut self, to: Peer, address: SocketAddr) -> std::io::Result<Attempt> {
         let socket = net::dial(&address)?;
         let window = self.config.credit_bytes as u64;
-        let (dialler, hello) = Dialler::new(&self.identity.party(self.me, window)?, to);
+        let party = self.identity.party(self.name_in_hello(self.me), window)?;
+        let (dialler, hello) = Dialler::new(&party, self.name_in_hello(to));
         self.poller.add(&socket, Source::Dial(to))?;
         let mut attempt =
             Attempt { address, socket, dialler, hello: Some(hello), armed: false, proved: false };
@@ -322,7 +331,7 @@ impl Endpoint {
         let Some(at) = self.sockets.guests.iter().position(|guest| guest.which == which) else { return };
         let mut guest = self.sockets.guests.remove(at);
         let window = self.config.credit_bytes as u64;
-        let Ok(party) = self.identity.party(self.me, window) else { return };
+        let Ok(party) = self.identity.party(self.name_in_hello(self.me), window) else { return };
         match guest.listen(&party) {
             // Back where it was: the oldest come first.
             Heard::Waiting => self.sockets.guests.insert(at, guest),
@@ -338,7 +347,11 @@ impl Endpoint {
     }
 
     /// A guest has proved the key: lets it in, or sends it away for now.
-    fn receive_guest(&mut self, guest: Guest, agreed: Agreed) {
+    fn receive_guest(&mut self, guest: Guest, mut agreed: Agreed) {
+        if self.at_large.is_some() {
+            let Some(numbered) = self.number_caller(agreed) else { return };
+            agreed = numbered;
+        }
         let from = agreed.peer;
         if from.index() >= self.peers.len() {
             return;
@@ -355,9 +368,12 @@ impl Endpoint {
         };
         let word = guest.acceptor.judge(&self.identity.key, verdict);
         let told = matches!(net::write(&guest.socket, &word), Ok(Some(n)) if n == word.len());
-        if told && verdict != Verdict::Later {
+        let opened = told && verdict != Verdict::Later && {
             let choice = format!("tcp from {}: it dialled us", net::peer_name(&guest.socket));
-            self.open_connection(agreed, guest.socket, !one_way, true, choice);
+            self.open_connection(agreed, guest.socket, !one_way, true, choice)
+        };
+        if !opened {
+            self.vacate(from);
         }
     }
 
@@ -434,6 +450,7 @@ impl Endpoint {
         let entry = &mut self.peers[peer.index()];
         let (stats, next_stream) = (entry.stats, entry.next_stream);
         *entry = PeerEntry { stats, next_stream, state: PeerState::Unknown, ..PeerEntry::new() };
+        self.vacate(peer);
         true
     }
 }

@@ -92,6 +92,13 @@ impl PeerTable {
         PeerTable { near: Vec::new(), far: BTreeMap::new(), size: size as usize, blank: PeerEntry::new() }
     }
 
+    /// Makes an entry for one more peer and says its number.
+    pub fn grow(&mut self) -> u32 {
+        self.near.push(PeerEntry::new());
+        self.size = self.near.len();
+        (self.size - 1) as u32
+    }
+
     pub fn len(&self) -> usize {
         self.size
     }

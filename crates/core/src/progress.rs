@@ -51,6 +51,9 @@ impl Endpoint {
         }
         if self.sockets.is_used() {
             self.find_ready();
+            if self.at_large.is_some() {
+                self.introduce(deliver);
+            }
         }
         let links = self.inbound.len();
         for step in 0..links {

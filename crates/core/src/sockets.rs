@@ -268,6 +268,22 @@ impl Endpoint {
         self.flush_bundles(true);
     }
 
+    /// How many bytes the system has taken of what was sent to a peer, and how many it is to take. Once the first has come to what
+    /// the second was, what was sent before that gets there even if this process does nothing more. Over shared memory it
+    /// does in any case, and both are zero.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, job::Job};
+    /// let endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// assert_eq!(endpoint.passed_on(endpoint.me()), (0, 0));
+    /// ```
+    pub fn passed_on(&self, peer: Peer) -> (u64, u64) {
+        match self.peers.get(peer.index()).map(|entry| &entry.tx) {
+            Some(Tx::Tcp(tx)) => (tx.written(), tx.written() + tx.gathered() as u64),
+            _ => (0, 0),
+        }
+    }
+
     /// Writes gathered packets: all, or only those that have waited long enough.
     #[inline(never)]
     pub(crate) fn flush_bundles(&mut self, all: bool) {

@@ -20,6 +20,9 @@ pub struct Parameter {
     /// The type with neither `const` nor `*` nor `[]`.
     pub base: String,
     pub pointer: bool,
+    /// Declared with `[]`.
+    pub array: bool,
+    pub constant: bool,
 }
 
 /// A constant of the standard.
@@ -67,6 +70,8 @@ fn parameter(text: &str) -> Parameter {
         name: name.to_owned(),
         base: kind.replace('*', " ").split_whitespace().filter(|word| *word != "const").collect(),
         pointer: kind.contains('*') || text.contains('['),
+        array: text.contains('['),
+        constant: text.starts_with("const"),
     }
 }
 

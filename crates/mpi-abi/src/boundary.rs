@@ -407,6 +407,18 @@ fn crowded() -> Error {
     Error::new(Class::Other, "two threads call at once; that needs MPI_Init_thread with MPI_THREAD_MULTIPLE")
 }
 
+/// A socket of the program's, which stays open.
+pub fn socket(fd: c_int) -> Result<std::fs::File> {
+    use std::os::fd::BorrowedFd;
+    if fd < 0 {
+        return Err(Error::new(Class::Arg, format!("the descriptor is {fd}")));
+    }
+    // SAFETY: C promises an open descriptor for the time of the call; only a copy of it is kept.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
+    let own = borrowed.try_clone_to_owned();
+    own.map(Into::into).map_err(|error| Error::new(Class::Arg, format!("the descriptor {fd}: {error}")))
+}
+
 /// A block of memory for `MPI_Alloc_mem`, with its size in front.
 pub fn allocate(size: usize) -> Option<usize> {
     let layout = block(size)?;

@@ -10,6 +10,13 @@
 pub mod boundary;
 pub mod coll;
 pub mod fault;
+#[allow(
+    unsafe_code,
+    clippy::too_many_arguments,
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "entry points for Fortran"
+)]
+pub mod fortran;
 pub mod general;
 pub mod message;
 pub mod object;

@@ -35,6 +35,7 @@ pub struct Comm {
     /// The way to its processes.
     pub net: Arc<Net>,
     tags: AtomicU32,
+    later_tags: AtomicU32,
     name: Mutex<Vec<u8>>,
     errhandler: Mutex<Arc<Errhandler>>,
 }
@@ -105,6 +106,7 @@ impl Comm {
         Comm {
             net: net.clone(),
             tags: AtomicU32::new(0),
+            later_tags: AtomicU32::new(0),
             context: AtomicU32::new(context),
             group,
             remote: None,
@@ -145,7 +147,14 @@ impl Comm {
     #[inline]
     pub fn next_tag(&self) -> i32 {
         // SYNC tags: only this number; the program orders collective calls on a communicator.
-        (self.tags.fetch_add(1, Ordering::Relaxed) & 0x3fff_ffff) as i32
+        (self.tags.fetch_add(1, Ordering::Relaxed) & 0x0fff_ffff) as i32
+    }
+
+    /// The tag of the next collective call that goes on meanwhile. They count apart, so that a blocking call may overtake them.
+    #[inline]
+    pub fn next_later_tag(&self) -> i32 {
+        // SYNC tags: as above.
+        (self.later_tags.fetch_add(1, Ordering::Relaxed) & 0x0fff_ffff) as i32 | 0x1000_0000
     }
 
     /// The processes messages go to and come from.

@@ -6,10 +6,10 @@ use crate::message::{Buffer, Outcome, Partner, anyone, outcome, plain, rank_of, 
 use crate::object::CommRef;
 use crate::request::{Plan, Way};
 use crate::task::{Event, Need, Until};
-use crate::transport::Net;
-use crate::transport::send_error;
+use crate::transport::{Layer, Net, send_error};
 use crate::world::{ANY_SOURCE, bad, world};
-use barewire::core::tagged::{self, Mode, Received, Sent};
+use barewire::core::tagged::{self, Envelope, Mode, Received, Sent, Want};
+use barewire::core::{Peer, SendError};
 use barewire::mpi::error::{Class, Error, Result};
 
 /// The arguments that describe one side of a message.
@@ -102,7 +102,10 @@ pub fn recv(message: Message, comm: MPI_Comm, status: Out<Status>) -> Result<()>
         return Ok(());
     };
     let received = comm.net.start_receive(want, sink)?;
-    let got = comm.net.finish_receive(received)?;
+    let got = match received {
+        Received::Pending(request) if want.from.is_none() => from_anybody(&comm, request)?,
+        _ => comm.net.finish_receive(received)?,
+    };
     if got.failure.is_none() {
         status.fill(&Status::new(source(&comm, message.rank, &got), got.tag, got.len));
         return Ok(());
@@ -121,8 +124,48 @@ pub fn irecv(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
     let partner = Partner::of(&comm, message.rank);
     comm.net.with(|endpoint, layer| {
         let received = layer.tagged.receive(endpoint, want, sink);
-        MPI_Request(layer.requests.add_receive(handle, partner, received))
+        let request = MPI_Request(layer.requests.add_receive(handle, partner, received));
+        if want.from.is_none() {
+            for &peer in &layer.lost {
+                layer.requests.fail_wild(endpoint, &mut layer.tagged, peer);
+            }
+        }
+        request
     })
+}
+
+/// Waits for a receive from anybody; the loss of one who could have sent ends it.
+#[cold]
+fn from_anybody(comm: &CommRef, request: tagged::Request) -> Result<tagged::Status> {
+    let mut gone = None;
+    comm.net.wait("a message from anybody", |layer| {
+        gone = lost_member(layer, comm);
+        layer.tagged.is_done(request) || gone.is_some()
+    })?;
+    comm.net.with(|endpoint, layer| {
+        let withdrawn = !layer.tagged.is_done(request) && layer.tagged.cancel(endpoint, request);
+        if withdrawn {
+            layer.tagged.take(request);
+        }
+        match gone {
+            Some(peer) if withdrawn => Err(send_error(SendError::Lost(peer))),
+            _ => Ok(()),
+        }
+    })??;
+    comm.net.finish_receive(Received::Pending(request))
+}
+
+/// A process that is gone and could have sent what is wanted.
+fn missing(layer: &Layer, comm: &CommRef, want: &Want) -> Option<Peer> {
+    match want.from {
+        Some(from) => layer.lost.contains(&from).then_some(from),
+        None => lost_member(layer, comm),
+    }
+}
+
+/// A process of a communicator that is gone.
+fn lost_member(layer: &Layer, comm: &CommRef) -> Option<Peer> {
+    layer.lost.iter().copied().find(|peer| comm.has(*peer))
 }
 
 /// Sends one message while receiving another.
@@ -166,11 +209,15 @@ pub fn probe(rank: i32, tag: i32, comm: MPI_Comm) -> Result<Status> {
     let comm = world().comm(comm)?;
     let Some(want) = wanted(&comm, rank, tag)? else { return Ok(Outcome::from_proc_null().status) };
     let mut found = None;
+    let mut gone = None;
     comm.net.wait("a message to probe", |layer| {
         found = layer.tagged.probe(&want);
-        found.is_some()
+        gone = missing(layer, &comm, &want);
+        found.is_some() || gone.is_some()
     })?;
-    found.map(|found| seen(&comm, &found)).ok_or_else(|| Error::new(Class::Intern, "a message got lost"))
+    found
+        .map(|found| seen(&comm, &found))
+        .ok_or_else(|| send_error(SendError::Lost(gone.unwrap_or(Peer(u32::MAX)))))
 }
 
 /// Says what message is there, if any.
@@ -193,10 +240,15 @@ pub fn mprobe(rank: i32, tag: i32, handle: MPI_Comm, waits: bool) -> Result<Opti
     };
     let mut found = None;
     if waits {
+        let mut gone = None;
         comm.net.wait("a message to probe", |layer| {
             found = layer.tagged.claim(&want);
-            found.is_some()
+            gone = missing(layer, &comm, &want);
+            found.is_some() || gone.is_some()
         })?;
+        if let (None, Some(peer)) = (&found, gone) {
+            return Err(send_error(SendError::Lost(peer)));
+        }
     } else {
         comm.net.poll()?;
         found = comm.net.with(|_, layer| layer.tagged.claim(&want))?;
@@ -275,6 +327,33 @@ pub fn recv_init(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
     let way = wanted(&comm, message.rank, message.tag)?.map_or(Way::Nothing, Way::Receive);
     let (partner, plan) = (Partner::of(&comm, message.rank), Plan::Message(buffer, way));
     comm.net.with(|_, layer| MPI_Request(layer.requests.add_plan(handle, partner, plan)))
+}
+
+/// Tags of messages in parts lie above those of collective calls, whose context they have.
+const PARTITIONED: i32 = 1 << 30;
+
+/// A send, or a receive, of a message in parts.
+pub fn parts_init(message: Message, parts: i32, handle: MPI_Comm, sends: bool) -> Result<MPI_Request> {
+    let comm = world().comm(handle)?;
+    let count = usize::try_from(parts).ok().filter(|_| message.count >= 0);
+    let count = count
+        .ok_or_else(|| Error::new(Class::Count, format!("there are {parts} parts of {}", message.count)))?;
+    let whole = message.count.checked_mul(parts.into());
+    let whole = whole.ok_or_else(|| Error::new(Class::Count, "the parts do not fit in 64 bits"))?;
+    let buffer = Message { count: whole, ..message }.buffer()?;
+    let context = comm.collective_context();
+    let way = if sends {
+        let to = target(&comm, message.rank, message.tag)?;
+        let envelope = Envelope { context, tag: message.tag + PARTITIONED };
+        to.map_or(Way::Nothing, |(to, _)| Way::Send(to, envelope, Mode::Standard))
+    } else {
+        let want = wanted(&comm, message.rank, message.tag)?;
+        want.map_or(Way::Nothing, |want| {
+            Way::Receive(Want { context, tag: want.tag.map(|tag| tag + PARTITIONED), ..want })
+        })
+    };
+    let plan = Plan::Parts(buffer, way, vec![false; count]);
+    comm.net.with(|_, layer| MPI_Request(layer.requests.add_plan(handle, Partner::Receiver, plan)))
 }
 
 /// Gives the library memory for buffered sends; copies are kept elsewhere, only its size counts. `owner` is the handle of what it

@@ -11,8 +11,8 @@ use crate::task::{Steps, Task};
 use crate::transport::send_error;
 use crate::world::bad;
 use barewire::core::Endpoint;
-use barewire::core::Peer;
 use barewire::core::tagged::{self, Envelope, Matched, Mode, Received, Sent, Tagged, Want};
+use barewire::core::{Peer, SendError};
 use barewire::mpi::error::{Class, Error, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,6 +20,8 @@ use std::sync::Arc;
 /// The requests and matched messages of a process.
 pub struct Requests {
     slab: Slab<Request>,
+    /// The one handle of all sends that ended at once: there is nothing to tell them apart.
+    sent: usize,
     /// Messages taken out of the matching, with whom they are from.
     pub messages: Slab<(Matched, Partner, MPI_Comm)>,
     /// Sends that go on without a handle, and the bytes of the buffer for buffered sends each takes.
@@ -48,7 +50,12 @@ enum State {
     Task(Arc<Task>),
     /// Ends when the program says so.
     General(Arc<General>),
-    Ended(Outcome),
+    /// A send that has not all its parts.
+    Filling,
+    /// Ended well, with this to tell.
+    Good(Status),
+    /// Ended otherwise.
+    Ended(Box<Outcome>),
 }
 
 /// A persistent operation: what to do when it is started.
@@ -57,6 +64,8 @@ pub enum Plan {
     Message(Buffer, Way),
     /// Steps to be made anew each time.
     Steps(Again),
+    /// A message in parts that the program says are ready one by one.
+    Parts(Buffer, Way, Vec<bool>),
 }
 
 /// Makes the steps of a persistent operation.
@@ -89,8 +98,16 @@ pub struct Completion {
 
 impl Default for Requests {
     fn default() -> Requests {
+        let mut slab = Slab::new(8);
+        let sent = slab.insert(Request {
+            comm: MPI_Comm(0x101),
+            partner: Partner::Receiver,
+            state: State::Good(Status::EMPTY),
+            plan: None,
+        });
         Requests {
-            slab: Slab::new(8),
+            slab,
+            sent,
             messages: Slab::new(9),
             left_behind: Vec::new(),
             orphans: Vec::new(),
@@ -109,8 +126,10 @@ impl Requests {
     /// A handle for a send.
     #[inline]
     pub fn add_send(&mut self, comm: MPI_Comm, sent: Sent) -> usize {
-        let state = state_of_send(sent);
-        self.slab.insert(Request { comm, partner: Partner::Receiver, state, plan: None })
+        match sent {
+            Sent::Done => self.sent,
+            Sent::Pending(request) => self.add(comm, State::Active(request)),
+        }
     }
 
     /// A handle for a receive.
@@ -122,7 +141,7 @@ impl Requests {
 
     /// A handle for what has already ended.
     pub fn add_ended(&mut self, comm: MPI_Comm, outcome: Outcome) -> usize {
-        self.add(comm, State::Ended(outcome))
+        self.add(comm, outcome.into())
     }
 
     /// A handle for an operation of many steps.
@@ -161,6 +180,7 @@ impl Requests {
             Some(State::Active(request)) => tagged.is_done(*request),
             Some(State::Task(task)) => task.is_done(),
             Some(State::General(general)) => general.is_done(),
+            Some(State::Filling) => false,
             _ => true,
         }
     }
@@ -180,15 +200,16 @@ impl Requests {
                 let status = tagged
                     .take(*under_way)
                     .ok_or_else(|| Error::new(Class::Intern, "a request ended twice"))?;
-                request.state = State::Ended(request.partner.outcome(&status));
+                request.state = request.partner.outcome(&status).into();
             }
             State::Task(task) => {
-                request.state = State::Ended(task.outcome());
+                request.state = task.outcome().into();
             }
-            State::General(_) | State::Inactive | State::Ended(_) => {}
+            State::General(_) | State::Inactive | State::Filling | State::Good(_) | State::Ended(_) => {}
         }
         Ok(match &request.state {
-            State::Ended(outcome) => outcome.clone(),
+            State::Good(status) => Outcome { status: *status, error: None },
+            State::Ended(outcome) => (**outcome).clone(),
             _ => Outcome::NOBODY,
         })
     }
@@ -201,6 +222,8 @@ impl Requests {
         let (comm, stays) = (request.comm, request.plan.is_some());
         if stays {
             request.state = State::Inactive;
+        }
+        if stays || handle == self.sent {
             return Ok(Completion { outcome, comm, stays, general: None });
         }
         let general = match self.slab.remove(handle) {
@@ -214,15 +237,24 @@ impl Requests {
     /// is left as it is.
     #[inline(always)]
     pub fn complete_plainly(&mut self, tagged: &mut Tagged, handle: usize) -> Option<Status> {
+        if handle == self.sent {
+            return Some(Status::EMPTY);
+        }
         let request = self.slab.get(handle)?;
-        let (State::Active(under_way), None) = (&request.state, &request.plan) else { return None };
-        let told = tagged.look(*under_way).filter(|told| told.failure.is_none())?;
-        let status = match request.partner {
-            Partner::Receiver => Status::EMPTY,
-            Partner::Rank(rank) => Status::new(rank, told.tag, told.len),
-            Partner::Any(_) => return None,
+        let status = match (&request.state, &request.plan) {
+            (State::Good(status), None) => *status,
+            (State::Active(under_way), None) => {
+                let told = tagged.look(*under_way).filter(|told| told.failure.is_none())?;
+                let status = match request.partner {
+                    Partner::Receiver => Status::EMPTY,
+                    Partner::Rank(rank) => Status::new(rank, told.tag, told.len),
+                    Partner::Any(_) => return None,
+                };
+                tagged.take(*under_way);
+                status
+            }
+            _ => return None,
         };
-        tagged.take(*under_way);
         self.slab.remove(handle);
         Some(status)
     }
@@ -251,15 +283,20 @@ impl Requests {
         let Some(request) = self.slab.get_mut(handle) else {
             return Err(bad(Class::Request, "MPI_REQUEST_NULL", handle, 0x180));
         };
-        let (Some(plan), State::Inactive) = (&request.plan, &request.state) else {
+        let (Some(plan), State::Inactive) = (&mut request.plan, &request.state) else {
             return Err(Error::new(Class::Request, "the request is not persistent, or has been started"));
         };
-        let (buffer, way) = match &**plan {
+        let (buffer, way) = match &mut **plan {
+            Plan::Parts(_, Way::Send(..), ready) => {
+                ready.fill(false);
+                request.state = State::Filling;
+                return Ok(None);
+            }
             Plan::Steps(again) => return Ok(Some(again.clone())),
-            Plan::Message(buffer, way) => (buffer, *way),
+            Plan::Message(buffer, way) | Plan::Parts(buffer, way, _) => (buffer, *way),
         };
         request.state = match way {
-            Way::Nothing => State::Ended(Outcome::from_proc_null()),
+            Way::Nothing => Outcome::from_proc_null().into(),
             Way::Receive(want) => {
                 state_of_receive(&request.partner, tagged.receive(endpoint, want, buffer.sink()))
             }
@@ -272,11 +309,58 @@ impl Requests {
                 let owner = request.comm;
                 self.send_buffered(endpoint, tagged, (to, envelope), owner, message)?;
                 let request = self.slab.get_mut(handle).ok_or_else(gone)?;
-                request.state = State::Ended(Outcome::NOBODY);
+                request.state = State::Good(Status::EMPTY);
                 return Ok(None);
             }
         };
         Ok(None)
+    }
+
+    /// Parts of a message are ready; with the last of them it goes.
+    pub fn ready(
+        &mut self,
+        endpoint: &mut Endpoint,
+        tagged: &mut Tagged,
+        handle: usize,
+        parts: impl Iterator<Item = i32>,
+    ) -> Result<()> {
+        let Some(request) = self.slab.get_mut(handle) else {
+            return Err(bad(Class::Request, "MPI_REQUEST_NULL", handle, 0x180));
+        };
+        let (State::Filling, Some(Plan::Parts(buffer, Way::Send(to, envelope, mode), ready))) =
+            (&request.state, request.plan.as_deref_mut())
+        else {
+            return Err(Error::new(
+                Class::Request,
+                "the request is not a partitioned send that has been started",
+            ));
+        };
+        for part in parts {
+            let place = usize::try_from(part).ok().and_then(|part| ready.get_mut(part));
+            match place {
+                Some(place) if !*place => *place = true,
+                _ => {
+                    return Err(Error::new(
+                        Class::Arg,
+                        format!("part {part} is ready already, or not there"),
+                    ));
+                }
+            }
+        }
+        if ready.iter().all(|ready| *ready) {
+            let (len, source) = buffer.source();
+            request.state =
+                state_of_send(tagged.send(endpoint, *to, *envelope, *mode, len, source).map_err(send_error)?);
+        }
+        Ok(())
+    }
+
+    /// The parts of a partitioned receive.
+    pub fn parts(&self, handle: usize) -> Result<usize> {
+        match self.get(handle)?.plan.as_deref() {
+            Some(Plan::Parts(_, Way::Receive(_) | Way::Nothing, parts)) => Ok(parts.len()),
+            _ => Err(Error::new(Class::Request, "the request is not a partitioned receive")),
+        }
     }
 
     /// Sends a copy that goes on by itself, if the attached buffer would have room for it.
@@ -315,6 +399,9 @@ impl Requests {
     /// Forgets a handle; what is under way goes on.
     pub fn free(&mut self, tagged: &mut Tagged, handle: usize) -> Result<()> {
         self.get(handle)?;
+        if handle == self.sent {
+            return Ok(());
+        }
         match self.slab.remove(handle) {
             Some(Request { state: State::Active(sent), partner: Partner::Receiver, .. }) => {
                 self.left_behind.push((sent, 0));
@@ -324,6 +411,20 @@ impl Requests {
         }
         self.none_left_behind(tagged);
         Ok(())
+    }
+
+    /// Ends receives from anybody, now that one who could have sent is gone.
+    pub fn fail_wild(&mut self, endpoint: &mut Endpoint, tagged: &mut Tagged, peer: Peer) {
+        for request in self.slab.iter_mut() {
+            let (State::Active(under_way), Partner::Any(comm)) = (&request.state, &request.partner) else {
+                continue;
+            };
+            if comm.has(peer) && tagged.cancel(endpoint, *under_way) {
+                tagged.take(*under_way);
+                let error = Some(send_error(SendError::Lost(peer)));
+                request.state = Outcome { status: Status::EMPTY, error }.into();
+            }
+        }
     }
 
     /// Notes a send that goes on without a handle.
@@ -351,10 +452,20 @@ impl Requests {
     }
 }
 
+impl From<Outcome> for State {
+    #[inline]
+    fn from(outcome: Outcome) -> State {
+        match outcome {
+            Outcome { status, error: None } => State::Good(status),
+            otherwise => State::Ended(Box::new(otherwise)),
+        }
+    }
+}
+
 #[inline]
 fn state_of_send(sent: Sent) -> State {
     match sent {
-        Sent::Done => State::Ended(Outcome::NOBODY),
+        Sent::Done => State::Good(Status::EMPTY),
         Sent::Pending(request) => State::Active(request),
     }
 }
@@ -362,7 +473,7 @@ fn state_of_send(sent: Sent) -> State {
 #[inline]
 fn state_of_receive(partner: &Partner, received: Received) -> State {
     match received {
-        Received::Done(status) => State::Ended(partner.outcome(&status)),
+        Received::Done(status) => partner.outcome(&status).into(),
         Received::Pending(request) => State::Active(request),
     }
 }

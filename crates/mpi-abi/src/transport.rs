@@ -20,6 +20,7 @@ use barewire::core::wait::Waiting;
 use barewire::core::{Config, Deliver, Endpoint, Flow, Incoming, Peer, SendError, WaitError};
 use barewire::mpi::error::{Class, Error, Result};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 /// A process's connection with its job.
@@ -31,6 +32,8 @@ pub struct Net {
     pub size: u32,
     /// Operations of many steps that go on meanwhile.
     pub tasks: Tasks,
+    /// Whether `MPI_Finalize` has been called: then others may go before this process does.
+    ending: AtomicBool,
     line: Line,
 }
 
@@ -60,6 +63,7 @@ impl Deliver for Layer {
     fn peer_lost(&mut self, endpoint: &mut Endpoint, peer: Peer) {
         self.tagged.peer_lost(endpoint, peer);
         self.lost.push(peer);
+        self.requests.fail_wild(endpoint, &mut self.tagged, peer);
     }
 }
 
@@ -76,7 +80,7 @@ impl Net {
         } else {
             Line::One(Gate::new(Some(Box::new((endpoint, layer)))))
         };
-        Ok(Net { rank, size, tasks: Tasks::default(), line })
+        Ok(Net { rank, size, tasks: Tasks::default(), ending: AtomicBool::new(false), line })
     }
 
     /// Uses the endpoint and what is under way.
@@ -224,15 +228,26 @@ impl Net {
 
     /// Receives bytes, however many, from a process in the collective context of `comm`.
     fn hear(&self, comm: &Comm, from: Peer, tag: i32) -> Result<Vec<u8>> {
-        let want = Want { context: comm.collective_context(), from: Some(from), tag: Some(tag) };
+        self.hear_from(comm, Some(from), tag).map(|(_, bytes)| bytes)
+    }
+
+    /// Receives bytes from a process, or from any, in the collective context of `comm`, and says from whom.
+    pub fn hear_from(&self, comm: &Comm, from: Option<Peer>, tag: i32) -> Result<(Peer, Vec<u8>)> {
+        let want = Want { context: comm.collective_context(), from, tag: Some(tag) };
         let mut found = None;
-        let mut lost = false;
+        let mut lost = None;
+        // SYNC ending: the thread that sets it is the one that reads it, or waits for nothing.
+        let ending = self.ending.load(Ordering::Relaxed);
         self.wait("another process to make a communicator", |layer| {
             found = layer.tagged.claim(&want);
-            lost = layer.lost.iter().any(|peer| *peer == from || comm.has(*peer));
-            found.is_some() || lost
+            lost =
+                layer.lost.iter().copied().find(|peer| Some(*peer) == from || (!ending && comm.has(*peer)));
+            found.is_some() || lost.is_some()
         })?;
-        let Some(matched) = found else { return Err(send_error(SendError::Lost(from))) };
+        let Some(matched) = found else {
+            return Err(send_error(SendError::Lost(lost.unwrap_or(Peer(u32::MAX)))));
+        };
+        let from = matched.status().from;
         let len = matched.status().len as usize;
         let memory = Memory::private(len);
         let sink = Sink::Memory(memory.clone(), 0, len);
@@ -240,7 +255,7 @@ impl Net {
         self.finish_receive(received)?;
         let mut bytes = vec![0; len];
         assert!(memory.read(0, &mut bytes), "it has as many bytes");
-        Ok(bytes)
+        Ok((from, bytes))
     }
 
     /// Gives `mine` to every process of `comm`, and returns what each of them gave, in the order of their ranks.
@@ -270,6 +285,14 @@ impl Net {
         heard.into_iter().map(|said| said.ok_or_else(missing)).collect()
     }
 
+    /// Answers whoever says something first, in the collective context of `comm`.
+    pub fn answer(&self, comm: &Comm, tag: i32, mine: &[u8]) -> Result<Vec<u8>> {
+        let (from, told) = self.hear_from(comm, None, tag)?;
+        let sent = self.tell(comm, from, tag, mine)?;
+        self.finish_send(sent)?;
+        Ok(told)
+    }
+
     /// Exchanges some bytes with one process, in the collective context of `comm`.
     pub fn swap(&self, comm: &Comm, with: Peer, tag: i32, mine: &[u8]) -> Result<Vec<u8>> {
         let sent = self.tell(comm, with, tag, mine)?;
@@ -290,6 +313,7 @@ impl Net {
         self.wait("sends the program left behind", |layer| {
             layer.requests.none_left_behind(&mut layer.tagged)
         })?;
+        self.ending.store(true, Ordering::Relaxed);
         self.all_gather(world, world.next_tag(), &[])?;
         match &self.line {
             Line::One(gate) => drop(gate.enter(Option::take)?),

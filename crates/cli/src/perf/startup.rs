@@ -14,7 +14,7 @@ use barewire_core::boot::{Hub, Layout, Outbox};
 use barewire_core::job::{JobId, JobKey};
 
 use super::figures::Estimate;
-use super::peers::Peer;
+use super::peers::mpiexec;
 use crate::proc;
 
 /// Time and memory of a start, beside other launchers
@@ -93,17 +93,17 @@ fn launchers(alone: bool) -> Result<Vec<Launcher>> {
     let me = std::env::current_exe().context("finding the barewire command")?;
     let mut launchers =
         vec![Launcher { name: "barewire", words: vec![me.clone(), "run".into()], me: me.clone() }];
-    for peer in [Peer::Mpich, Peer::OpenMpi].into_iter().filter(|_| !alone) {
-        if !peer.is_installed() {
-            eprintln!("{} is not installed: `barewire perf peers --install`", peer.name());
+    for (name, folder) in [("MPICH", "mpich"), ("Open MPI", "openmpi")].into_iter().filter(|_| !alone) {
+        let Some(mpiexec) = mpiexec(folder) else {
+            eprintln!("{name} is not installed: `barewire perf peers --install`");
             continue;
-        }
-        let mut words = vec![peer.launcher()?];
-        if peer == Peer::OpenMpi {
+        };
+        let mut words = vec![mpiexec];
+        if folder == "openmpi" {
             let more = ["--allow-run-as-root", "--map-by", ":oversubscribe", "--bind-to", "none"];
             words.extend(more.map(PathBuf::from));
         }
-        launchers.push(Launcher { name: peer.name(), words, me: me.clone() });
+        launchers.push(Launcher { name, words, me: me.clone() });
     }
     Ok(launchers)
 }

@@ -11,6 +11,8 @@ pub const BOOT_FD: &str = "BAREWIRE_BOOT_FD";
 pub const RENDEZVOUS: &str = "BAREWIRE_RENDEZVOUS";
 /// The file with the user's key.
 pub const KEY_FILE: &str = "BAREWIRE_KEY_FILE";
+/// Programs that start by themselves talk to anybody: `1`.
+pub const OPEN: &str = "BAREWIRE_OPEN";
 /// The network interface to use between hosts.
 pub const INTERFACE: &str = "BAREWIRE_INTERFACE";
 /// The ports to listen on: `first-last`.
@@ -25,6 +27,9 @@ pub const PREFIX: &str = "BAREWIRE_";
 /// Our variables and what they are for.
 pub const KNOWN: &[(&str, &str)] = &[
     (BOOT_FD, "set by the launcher: the descriptor of its connection"),
+    ("BAREWIRE_CC", "the C compiler behind mpicc"),
+    ("BAREWIRE_CXX", "the C++ compiler behind mpicxx"),
+    ("BAREWIRE_FC", "the Fortran compiler behind mpifort"),
     ("BAREWIRE_PEERS", "where `barewire perf` keeps the libraries it compares with"),
     ("BAREWIRE_RANK", "set by the launcher, for scripts: this rank"),
     ("BAREWIRE_SIZE", "set by the launcher, for scripts: the number of ranks"),
@@ -33,6 +38,7 @@ pub const KNOWN: &[(&str, &str)] = &[
     (LOCAL_CPUS, "set by the launcher: the number of processors for the ranks of this host"),
     (RENDEZVOUS, "host:port where programs that start by themselves meet"),
     (KEY_FILE, "file with the key for programs that start by themselves; default ~/.config/barewire/key"),
+    (OPEN, "1: programs that start by themselves need no key, and anybody who reaches them may talk to them"),
     (INTERFACE, "network interface to use between hosts"),
     (PORT_RANGE, "ports to listen on, first-last"),
 ];
@@ -180,6 +186,15 @@ impl Environment {
         };
         let ports = self.get(PORT_RANGE).map(|text| range(text).ok_or_else(|| wrong(text))).transpose()?;
         Ok(Network { interface: self.get(INTERFACE).map(str::to_owned), ports })
+    }
+
+    /// Whether a variable that is 1 or 0 is 1.
+    pub fn flag(&self, name: &'static str) -> Result<bool, EnvironmentError> {
+        match self.get(name) {
+            None | Some("0") => Ok(false),
+            Some("1") => Ok(true),
+            Some(value) => Err(EnvironmentError::Value { name, value: value.to_owned(), expected: "0 or 1" }),
+        }
     }
 
     /// Where to meet.

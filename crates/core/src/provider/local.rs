@@ -5,6 +5,7 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use barewire_sys::bell::{Bell, Ringer};
@@ -15,18 +16,27 @@ use barewire_sys::rustix::net::{
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 
-use crate::Peer;
 use crate::auth;
 use crate::job::{JobId, JobKey};
 
-const MAGIC: &[u8; 8] = b"barewir1";
-const HELLO_BYTES: usize = 8 + 16 + 4 + 4 + 8 + 16 + auth::PROOF_BYTES;
+const MAGIC: &[u8; 8] = b"barewir2";
+const HELLO_BYTES: usize = 8 + 16 + 4 + 4 + 8 + 3 * 16 + auth::PROOF_BYTES;
 const FDS_MAX: usize = 3;
 const MESSAGE_BYTES_MAX: usize = 256;
 
 /// The name under which a rank of a job listens.
 pub(crate) fn name(job: JobId, rank: u32) -> String {
     format!("barewire-{job}-{rank}")
+}
+
+/// The name under which an endpoint at large is called back.
+pub(crate) fn home_name(job: JobId, home: [u8; 16]) -> String {
+    format!("barewire-{job}-{}", JobId(home))
+}
+
+/// The name under which an endpoint at large listens that also listens at this TCP address.
+pub(crate) fn door_name(job: JobId, door: SocketAddr) -> String {
+    format!("barewire-{job}-at-{door}")
 }
 
 /// A listening socket under `name`.
@@ -47,66 +57,90 @@ pub(crate) fn accept(listener: &OwnedFd) -> Option<OwnedFd> {
     }
 }
 
+/// Who speaks to whom.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Greeting {
+    /// The dialler's number; at large, the dialler's number for whom it calls.
+    pub from: u32,
+    /// The acceptor's number; at large, the acceptor's number for the dialler if that is an answer.
+    pub to: u32,
+    /// At large: where the dialler can be called back.
+    pub home: [u8; 16],
+    /// At large: the nonce of the hello that this is the answer to.
+    pub answering: [u8; 16],
+}
+
 /// Connects to the endpoint listening under `name` and hands it `ring`, and `bell` to ring us when there is room in it.
-#[allow(clippy::too_many_arguments)]
 pub(crate) fn dial(
     name: &str,
-    job: JobId,
-    key: &JobKey,
-    from: Peer,
-    to: Peer,
+    (job, key): (JobId, &JobKey),
+    greeting: Greeting,
     ring: &RingMemory,
     bell: &Bell,
 ) -> Result<Dialled, Errno> {
     let socket = new_socket()?;
     net::connect(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
-    if !is_ours(&socket) {
+    // Outside a job it may run as another user, who would not let us in; TCP leads there too.
+    let at_large = greeting.home != [0; 16];
+    if !(if at_large { is_same_user(&socket) } else { is_ours(&socket) }) {
         return Err(Errno::PERM);
     }
     let nonce: [u8; 16] = auth::random().map_err(|_| Errno::IO)?;
     let mut hello = Vec::with_capacity(HELLO_BYTES);
     hello.extend_from_slice(MAGIC);
     hello.extend_from_slice(&job.0);
-    hello.extend_from_slice(&from.0.to_le_bytes());
-    hello.extend_from_slice(&to.0.to_le_bytes());
+    hello.extend_from_slice(&greeting.from.to_le_bytes());
+    hello.extend_from_slice(&greeting.to.to_le_bytes());
     hello.extend_from_slice(&(ring.bytes() as u64).to_le_bytes());
     hello.extend_from_slice(&nonce);
+    hello.extend_from_slice(&greeting.home);
+    hello.extend_from_slice(&greeting.answering);
     let proof = auth::prove(key, "local hello", &[&hello]);
     hello.extend_from_slice(&proof);
     let [flag, event] = bell.fds();
     send(&socket, &hello, &[ring.fd(), flag, event])?;
-    Ok(Dialled { fd: socket, welcome: auth::prove(key, "local welcome", &[&hello]) })
+    Ok(Dialled { fd: socket, nonce, welcome: auth::prove(key, "local welcome", &[&hello]) })
 }
 
 /// A connection we made, and the answer that shows the other side to hold the key.
 #[derive(Debug)]
 pub(crate) struct Dialled {
     pub fd: OwnedFd,
+    /// What an answer to our hello names.
+    pub nonce: [u8; 16],
     welcome: [u8; auth::PROOF_BYTES],
 }
 
 /// What a neighbour's hello says.
 #[derive(Debug)]
 pub(crate) struct Hello {
-    pub from: Peer,
+    pub greeting: Greeting,
+    pub nonce: [u8; 16],
     pub ring_bytes: usize,
 }
 
-/// Checks a hello: right job, meant for us, and made by somebody who holds the key.
-pub(crate) fn check_hello(bytes: &[u8], job: JobId, key: &JobKey, me: Peer) -> Option<Hello> {
+/// Checks a hello: right job, and made by somebody who holds the key.
+pub(crate) fn check_hello(bytes: &[u8], job: JobId, key: &JobKey) -> Option<Hello> {
     let (said, proof) = bytes.split_at_checked(HELLO_BYTES - auth::PROOF_BYTES)?;
     let (magic, rest) = said.split_at_checked(8)?;
     let (id, rest) = rest.split_at_checked(16)?;
     let (from, rest) = rest.split_at_checked(4)?;
     let (to, rest) = rest.split_at_checked(4)?;
-    let (ring_bytes, _nonce) = rest.split_at_checked(8)?;
+    let (ring_bytes, rest) = rest.split_at_checked(8)?;
+    let (nonce, rest) = rest.split_at_checked(16)?;
+    let (home, answering) = rest.split_at_checked(16)?;
     let word = |b: &[u8]| b.try_into().map(u32::from_le_bytes).ok();
-    if magic != MAGIC || id != job.0 || word(to)? != me.0 || !auth::verify(key, "local hello", &[said], proof)
-    {
+    if magic != MAGIC || id != job.0 || !auth::verify(key, "local hello", &[said], proof) {
         return None;
     }
     let ring_bytes = usize::try_from(u64::from_le_bytes(ring_bytes.try_into().ok()?)).ok()?;
-    Some(Hello { from: Peer(word(from)?), ring_bytes })
+    let greeting = Greeting {
+        from: word(from)?,
+        to: word(to)?,
+        home: home.try_into().ok()?,
+        answering: answering.try_into().ok()?,
+    };
+    Some(Hello { greeting, nonce: nonce.try_into().ok()?, ring_bytes })
 }
 
 /// Answers a good hello with our doorbell.
@@ -178,6 +212,12 @@ pub(crate) fn receive(socket: &OwnedFd) -> Result<Option<Letter>, Errno> {
 fn new_socket() -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+}
+
+/// Whether the process at the other end is of our user.
+fn is_same_user(socket: &impl AsFd) -> bool {
+    let me = barewire_sys::rustix::process::geteuid();
+    net::sockopt::socket_peercred(socket).is_ok_and(|cred| cred.uid == me)
 }
 
 /// Whether the process at the other end is of our user, or root.

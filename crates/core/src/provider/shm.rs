@@ -5,7 +5,6 @@
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 
 use barewire_sys::bell::Ringer;
 use barewire_sys::map::Segment;
@@ -99,20 +98,26 @@ impl RingTx {
         if len > CHUNK_BYTES || self.chunks.len() >= CHUNKS_A_PEER || !self.ring.fits(8, spare) {
             return Err(Full);
         }
-        let segment = Arc::clone(pool.segment().map_err(|_| Full)?);
-        if !self.pool_passed {
-            let (Some(socket), Ok(fd)) = (&self.socket, segment.read_only_fd()) else { return Err(Full) };
-            local::send(&socket.fd, b"pool", &[fd.as_fd()]).map_err(|_| Full)?;
-            self.pool_passed = true;
-        }
-        let chunk = pool.take().ok_or(Full)?;
+        let chunk = self.take_chunk(pool).ok_or(Full)?;
         let at = chunk as usize * CHUNK_BYTES;
+        let segment = pool.segment().map_err(|_| Full)?;
         fill(&mut segment.wire_mut(at, len).expect("chunks lie inside the pool"));
         let head = Head { flags: head.flags | FLAG_CHUNK, ..head };
         self.send_inline(head.w0(), head.w1, 8, class, |wire| wire.write_u64(at as u64))
             .expect("room was checked above");
         self.chunks.push_back((self.ring.position(), chunk));
         Ok(())
+    }
+
+    /// A chunk of the pool, which the receiver has been given by then.
+    fn take_chunk(&mut self, pool: &mut Pool) -> Option<u32> {
+        if !self.pool_passed {
+            let (socket, fd) = (self.socket.as_ref()?, pool.segment().ok()?.read_only_fd().ok()?);
+            local::send(&socket.fd, b"pool", &[fd.as_fd()]).ok()?;
+            self.pool_passed = true;
+        }
+        pool.segment().ok()?;
+        pool.take()
     }
 
     pub fn payload_max(&self) -> usize {

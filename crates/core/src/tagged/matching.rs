@@ -5,6 +5,7 @@
 //! messages go through a list in order of arrival.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use crate::Peer;
 
@@ -172,6 +173,8 @@ impl<T> Chains<T> {
 /// Receives that wait for their messages.
 #[derive(Debug)]
 pub(crate) struct Posted {
+    /// A receive that was posted when there was no other, so it is older than all below: key, turn and request.
+    eldest: Option<((Peer, Envelope), u64, u32)>,
     exact: Chains<u32>,
     /// Receives with a wildcard, by turn.
     wild: BTreeMap<u64, (Want, u32)>,
@@ -181,19 +184,24 @@ pub(crate) struct Posted {
 /// Where a posted receive lies, so that it can be taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
+    Eldest(u64),
     Exact(u32),
     Wild(u64),
 }
 
 impl Posted {
     pub fn new() -> Posted {
-        Posted { exact: Chains::new(), wild: BTreeMap::new(), turn: 0 }
+        Posted { eldest: None, exact: Chains::new(), wild: BTreeMap::new(), turn: 0 }
     }
 
     #[inline]
     pub fn post(&mut self, want: Want, request: u32) -> Place {
         self.turn += 1;
         match want.exact() {
+            Some(key) if self.eldest.is_none() && self.exact.count == 0 && self.wild.is_empty() => {
+                self.eldest = Some((key, self.turn, request));
+                Place::Eldest(self.turn)
+            }
             Some(key) => Place::Exact(self.exact.push(key, self.turn, request)),
             None => {
                 self.wild.insert(self.turn, (want, request));
@@ -205,6 +213,13 @@ impl Posted {
     /// Takes out the receive that a message is for.
     #[inline]
     pub fn find(&mut self, from: Peer, envelope: Envelope) -> Option<u32> {
+        if let Some((_, _, request)) = self.eldest.take_if(|(key, _, _)| *key == (from, envelope)) {
+            return Some(request);
+        }
+        self.find_younger(from, envelope)
+    }
+
+    fn find_younger(&mut self, from: Peer, envelope: Envelope) -> Option<u32> {
         let exact = self.exact.first(&(from, envelope));
         if !self.wild.is_empty() {
             let wild =
@@ -223,6 +238,7 @@ impl Posted {
     /// Takes back a receive; false if its message has come.
     pub fn withdraw(&mut self, place: Place, request: u32) -> bool {
         match place {
+            Place::Eldest(turn) => self.eldest.take_if(|(_, of, _)| *of == turn).is_some(),
             Place::Exact(at) => {
                 let there = self.exact.nodes.get(at as usize).is_some_and(|node| node.value == Some(request));
                 there && self.exact.remove(at).is_some()
@@ -236,8 +252,8 @@ impl Posted {
 #[derive(Debug)]
 pub(crate) struct Waiting<T> {
     chains: Chains<T>,
-    /// In order of arrival: turn to node.
-    order: BTreeMap<u64, u32>,
+    /// In order of arrival in each context: turn to node.
+    order: BTreeMap<(u32, u64), u32>,
     turn: u64,
 }
 
@@ -254,17 +270,27 @@ impl<T> Waiting<T> {
     pub fn push(&mut self, from: Peer, envelope: Envelope, message: T) {
         self.turn += 1;
         let at = self.chains.push((from, envelope), self.turn, message);
-        self.order.insert(self.turn, at);
+        self.order.insert((envelope.context, self.turn), at);
+    }
+
+    /// Whether there is any message in these contexts.
+    pub fn is_any_in(&self, contexts: RangeInclusive<u32>) -> bool {
+        !self.is_empty()
+            && self.order.range((*contexts.start(), 0)..=(*contexts.end(), u64::MAX)).next().is_some()
     }
 
     fn locate(&self, want: &Want) -> Option<u32> {
         match want.exact() {
             Some(key) => self.chains.first(&key),
-            None => self.order.values().copied().find(|&at| {
+            None => self.in_context(want.context).find(|&at| {
                 let (from, envelope) = self.chains.nodes[at as usize].key;
                 want.takes(from, envelope)
             }),
         }
+    }
+
+    fn in_context(&self, context: u32) -> impl Iterator<Item = u32> + '_ {
+        self.order.range((context, 0)..=(context, u64::MAX)).map(|(_, &at)| at)
     }
 
     /// The earliest message that a receive would take.
@@ -275,9 +301,26 @@ impl<T> Waiting<T> {
 
     /// Takes out the earliest message that a receive takes.
     pub fn take(&mut self, want: &Want) -> Option<(Peer, Envelope, T)> {
-        let at = self.locate(want)?;
+        self.take_at(self.locate(want)?)
+    }
+
+    /// Takes out the earliest message of a context, whatever its tag, among those whose sender is wanted.
+    pub fn take_first(&mut self, context: u32, wanted: impl Fn(Peer) -> bool) -> Option<(Peer, Envelope, T)> {
+        let at = self.in_context(context).find(|&at| wanted(self.chains.nodes[at as usize].key.0))?;
+        self.take_at(at)
+    }
+
+    /// Drops every message of one sender.
+    pub fn drop_from(&mut self, peer: Peer) {
+        let of_peer = |at: &u32| self.chains.nodes[*at as usize].key.0 == peer;
+        for at in self.order.values().copied().filter(of_peer).collect::<Vec<_>>() {
+            self.take_at(at);
+        }
+    }
+
+    fn take_at(&mut self, at: u32) -> Option<(Peer, Envelope, T)> {
         let Node { key: (from, envelope), turn, .. } = self.chains.nodes[at as usize];
-        self.order.remove(&turn);
+        self.order.remove(&(envelope.context, turn));
         self.chains.remove(at).map(|message| (from, envelope, message))
     }
 

@@ -9,6 +9,7 @@
 
 mod body;
 mod matching;
+mod parts;
 mod receive;
 mod requests;
 mod send;
@@ -23,9 +24,11 @@ use std::collections::VecDeque;
 
 use crate::endpoint::Endpoint;
 use crate::incoming::{Deliver, Flow, Incoming};
+use crate::stream::Sending;
 use crate::{Peer, Port};
 use matching::{Posted, Waiting};
-use receive::{Stream, Unexpected};
+use parts::Stream;
+use receive::Unexpected;
 use requests::{Requests, State};
 
 /// A short message, whole or in several packets; the immediate is its envelope.
@@ -88,8 +91,10 @@ pub struct Tagged {
     peers: Vec<TagPeer>,
     /// Peers with sends that have not found room yet.
     queued: Vec<Peer>,
-    /// Sends whose rest is being pushed.
-    pushing: Vec<Request>,
+    /// Peers to whom the rest of a message is being pushed.
+    pushing: Vec<Peer>,
+    /// Messages that end short of their length, once there is room to say so.
+    ending: Vec<Sending>,
     credit: u64,
 }
 
@@ -110,6 +115,9 @@ struct TagPeer {
     streams: Vec<Stream>,
     /// Sends that have not found room yet, in order.
     queue: VecDeque<Request>,
+    /// Accepted sends whose rest is being pushed: one after the other, so that however many there are only the first is looked
+    /// at while there is no room.
+    pushing: VecDeque<Request>,
 }
 
 impl Tagged {
@@ -122,6 +130,7 @@ impl Tagged {
             peers: (0..endpoint.size()).map(|_| TagPeer::default()).collect(),
             queued: Vec::new(),
             pushing: Vec::new(),
+            ending: Vec::new(),
             credit: endpoint.config.credit_bytes as u64,
         }
     }
@@ -153,10 +162,50 @@ impl Tagged {
         self.requests.take(request)
     }
 
+    /// From now on [`Tagged::next_end`] tells which requests have ended, so that nobody has to look at the others.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, job::Job, region::Memory};
+    /// use barewire_core::tagged::{Envelope, Mode, Received, Sink, Source, Tagged, Want};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let (me, mut tagged, buffer) = (endpoint.me(), Tagged::new(&endpoint), Memory::private(8));
+    /// tagged.note_ends();
+    /// let receives: Vec<_> = (0..3)
+    ///     .map(|tag| tagged.receive(&mut endpoint, Want { context: 1, from: Some(me), tag: Some(tag) }, Sink::Memory(buffer.clone(), 0, 8)))
+    ///     .collect();
+    /// let envelope = Envelope { context: 1, tag: 2 };
+    /// tagged.send(&mut endpoint, me, envelope, Mode::Standard, 8, Source::Memory(buffer.clone(), 0)).unwrap();
+    /// endpoint.progress(&mut tagged, usize::MAX);
+    /// assert_eq!(tagged.next_end().map(Received::Pending), Some(receives[2]));
+    /// assert_eq!(tagged.next_end(), None);
+    /// ```
+    pub fn note_ends(&mut self) {
+        self.requests.ended.get_or_insert_default();
+    }
+
+    /// The next request that has ended, in the order in which they did. One that was taken meanwhile may appear too.
+    #[inline]
+    pub fn next_end(&mut self) -> Option<Request> {
+        self.requests.ended.as_mut()?.pop_front()
+    }
+
+    /// Makes room for peers that an endpoint at large has met since; see [`Endpoint::connect_to`].
+    pub fn cover(&mut self, endpoint: &Endpoint) {
+        if self.peers.len() < endpoint.size() as usize {
+            self.peers.resize_with(endpoint.size() as usize, TagPeer::default);
+        }
+    }
+
+    /// Drops what a peer that is gone had sent and nobody has received: call it with [`Endpoint::forget`], before another
+    /// peer, or the same one started anew, has its number.
+    pub fn forget(&mut self, peer: Peer) {
+        self.waiting.drop_from(peer);
+    }
+
     /// Pushes on what had found no room. Always true, so that it can stand in a condition.
     #[inline(always)]
     pub fn advance(&mut self, endpoint: &mut Endpoint) -> bool {
-        if !self.queued.is_empty() || !self.pushing.is_empty() {
+        if !self.queued.is_empty() || !self.pushing.is_empty() || !self.ending.is_empty() {
             self.push_on(endpoint);
         }
         true
@@ -167,9 +216,12 @@ impl Tagged {
         for peer in std::mem::take(&mut self.queued) {
             self.push_queue(endpoint, peer);
         }
-        let mut pushing = std::mem::take(&mut self.pushing);
-        pushing.retain(|&request| self.push_rest(endpoint, request));
-        self.pushing.extend(pushing);
+        for peer in std::mem::take(&mut self.pushing) {
+            self.push_accepted(endpoint, peer);
+        }
+        for sending in std::mem::take(&mut self.ending) {
+            self.end_early(endpoint, sending);
+        }
     }
 }
 
@@ -193,16 +245,20 @@ impl Deliver for Tagged {
         Flow::Continue
     }
 
+    fn peer_joined(&mut self, endpoint: &mut Endpoint, _: Peer) {
+        self.cover(endpoint);
+    }
+
     fn peer_lost(&mut self, _: &mut Endpoint, peer: Peer) {
         self.peers[peer.index()] = TagPeer::default();
         self.queued.retain(|&other| other != peer);
+        self.pushing.retain(|&other| other != peer);
+        self.ending.retain(|sending| sending.to() != peer);
         for (request, place) in self.requests.involving(peer) {
             if let Some(place) = place {
                 self.posted.withdraw(place, request.slot);
             }
             self.requests.finish(request, Status::failed(peer, Failure::Lost(peer)));
         }
-        let requests = &self.requests;
-        self.pushing.retain(|&request| matches!(requests.get(request), Some(State::Pushing { .. })));
     }
 }

@@ -1,12 +1,11 @@
 //! The receiving side: find the message, or wait for it.
 
+use std::ops::RangeInclusive;
+
 use super::body::Sink;
 use super::matching::{Envelope, Want};
 use super::requests::{Failure, Request, State, Status};
-use super::{
-    ACCEPT, CREDIT, EAGER_BYTES_MAX, KEEP_BYTES, KEPT_CREDITS_MAX, MATCHED, OFFERS_MAX, RECALL, RECALLED,
-    TagPeer, Tagged,
-};
+use super::{ACCEPT, CREDIT, KEEP_BYTES, KEPT_CREDITS_MAX, MATCHED, OFFERS_MAX, RECALL, RECALLED, Tagged};
 use crate::Peer;
 use crate::endpoint::Endpoint;
 use crate::incoming::{Flow, Incoming};
@@ -18,22 +17,6 @@ pub enum Received {
     Done(Status),
     /// It has not, or not all of it.
     Pending(Request),
-}
-
-/// A short message in several packets, from the first of them on.
-#[derive(Debug)]
-pub(crate) struct Stream {
-    number: u32,
-    to: Destination,
-}
-
-/// Where its bytes go.
-#[derive(Debug)]
-enum Destination {
-    /// To their receive.
-    Request(Request),
-    /// Nowhere yet: nobody has asked for them.
-    Kept(Vec<u8>),
 }
 
 /// A message that nobody has asked for yet.
@@ -112,8 +95,8 @@ impl Tagged {
                 self.give_back(endpoint, from, len + KEEP_BYTES);
                 Received::Done(Status::received(from, envelope.tag, len, sink.capacity()))
             }
-            Unexpected::Parts { stream, len } => {
-                self.receive_parts(endpoint, from, envelope.tag, stream, len, sink)
+            Unexpected::Parts { stream, .. } => {
+                self.receive_parts(endpoint, from, envelope.tag, stream, sink)
             }
             Unexpected::Offer { request, len, told } => {
                 sink.take_kept(0, &told);
@@ -127,32 +110,24 @@ impl Tagged {
         }
     }
 
-    /// Receives a message of which only some packets may have come.
-    fn receive_parts(
-        &mut self,
-        endpoint: &mut Endpoint,
-        from: Peer,
-        tag: i32,
-        number: u32,
-        len: u64,
-        mut sink: Sink,
-    ) -> Received {
-        let streams = &mut self.peers[from.index()].streams;
-        // Its sender was lost before all of it had come.
-        let lost = Received::Done(Status::failed(from, Failure::Lost(from)));
-        let Some(at) = streams.iter().position(|stream| stream.number == number) else { return lost };
-        let Destination::Kept(bytes) = &mut streams[at].to else { return lost };
-        sink.take_kept(0, bytes);
-        let got = bytes.len() as u64;
-        if got == len {
-            streams.swap_remove(at);
-            self.give_back(endpoint, from, len + KEEP_BYTES);
-            return Received::Done(Status::received(from, tag, len, sink.capacity()));
+    /// The bytes of a message that [`Tagged::claim`] took, if all of them are here; otherwise the message itself, which
+    /// [`Tagged::receive_matched`] receives.
+    pub fn take_whole(&mut self, endpoint: &mut Endpoint, matched: Matched) -> Result<Vec<u8>, Matched> {
+        match matched {
+            Matched { from, message: Unexpected::Whole(bytes), .. } => {
+                self.give_back(endpoint, from, bytes.len() as u64 + KEEP_BYTES);
+                Ok(bytes)
+            }
+            Matched { from, message: Unexpected::Parts { stream, .. }, .. } => {
+                self.take_parts(endpoint, from, stream).ok_or(matched)
+            }
+            offered => Err(offered),
         }
-        let state = State::Arriving { from, tag, len, base: 0, got, expected: len, sink };
-        let request = self.requests.add(state);
-        streams[at].to = Destination::Request(request);
-        Received::Pending(request)
+    }
+
+    /// Whether a message that nobody has asked for waits in any of these contexts.
+    pub fn waits_in(&self, contexts: RangeInclusive<u32>) -> bool {
+        self.waiting.is_any_in(contexts)
     }
 
     /// What a receive would find now, if anything.
@@ -168,6 +143,13 @@ impl Tagged {
         Some(Matched { from, envelope, message })
     }
 
+    /// The earliest message of a context that nobody has asked for, whatever its tag, among those whose sender is wanted.
+    pub fn claim_first(&mut self, context: u32, wanted: impl Fn(Peer) -> bool) -> Option<Matched> {
+        let (from, envelope, message) = self.waiting.take_first(context, wanted)?;
+        self.release(from, &message);
+        Some(Matched { from, envelope, message })
+    }
+
     /// A message is not kept any more.
     fn release(&mut self, from: Peer, message: &Unexpected) {
         let peer = &mut self.peers[from.index()];
@@ -177,8 +159,17 @@ impl Tagged {
 
     /// Takes back a receive whose message has not come, or a send that has not left; the request then ends as cancelled. A send
     /// that has been offered is recalled: it ends as cancelled or, if its receive has been found meanwhile, as usual. True if
-    /// it has ended.
+    /// it has ended. [`Tagged::break_off`] also ends what has begun.
     pub fn cancel(&mut self, endpoint: &mut Endpoint, request: Request) -> bool {
+        if let Some(&State::Offered { to, .. }) = self.requests.get(request) {
+            // Should the peer be gone, its loss ends the send.
+            let _ = endpoint.reply(to, RECALL, request.to_wire(), &[]);
+        }
+        self.withdraw(request)
+    }
+
+    /// Ends a request that has not begun.
+    fn withdraw(&mut self, request: Request) -> bool {
         match self.requests.get(request) {
             Some(&State::Posted { place, want, .. }) => {
                 let from = want.from.unwrap_or(Peer(u32::MAX));
@@ -192,11 +183,6 @@ impl Tagged {
                 self.peers[to.index()].queue.retain(|&queued| queued != request);
                 self.requests.finish(request, Status::failed(to, Failure::Cancelled));
                 true
-            }
-            Some(&State::Offered { to, .. }) => {
-                // Should the peer be gone, its loss ends the send.
-                let _ = endpoint.reply(to, RECALL, request.to_wire(), &[]);
-                false
             }
             _ => false,
         }
@@ -229,6 +215,32 @@ impl Tagged {
         }
     }
 
+    /// Ends a request now, however far it has come; false if it has ended already. Its buffer is not touched any more. What
+    /// has left stays sent; a receive whose message is on its way leaves it unreceived, and a receiver whose sender breaks
+    /// off sees its receive end as cancelled.
+    pub fn break_off(&mut self, endpoint: &mut Endpoint, request: Request) -> bool {
+        if self.withdraw(request) {
+            return true;
+        }
+        let peer = match self.requests.get(request) {
+            Some(&State::Offered { to, .. }) => {
+                self.answered(to);
+                to
+            }
+            Some(&State::Arriving { from, .. }) => from,
+            Some(State::Pushing { sending, .. }) => sending.to(),
+            _ => return false,
+        };
+        let cancelled = Status::failed(peer, Failure::Cancelled);
+        let before = self.requests.replace(request, State::Done(cancelled));
+        self.requests.note_end(request);
+        if let Some(State::Pushing { sending, .. }) = before {
+            self.peers[peer.index()].pushing.retain(|&other| other != request);
+            self.end_early(endpoint, sending);
+        }
+        true
+    }
+
     /// A whole short message has arrived.
     #[inline]
     pub(super) fn on_eager(&mut self, endpoint: &mut Endpoint, mut packet: Incoming<'_>) -> Flow {
@@ -244,6 +256,7 @@ impl Tagged {
                 sink.take(0, &mut packet);
                 let status = Status::received(from, envelope.tag, len, sink.capacity());
                 *state = State::Done(status);
+                self.requests.note_end(request);
                 self.give_back(endpoint, from, len + KEEP_BYTES);
                 Flow::Continue
             }
@@ -251,72 +264,9 @@ impl Tagged {
         }
     }
 
-    /// A packet of a short message in several.
-    #[inline(never)]
-    fn on_eager_part(&mut self, endpoint: &mut Endpoint, packet: Incoming<'_>, number: u32) -> Flow {
-        let (from, len, is_last) = (packet.from, packet.total, packet.is_last());
-        let known = |peer: &TagPeer| peer.streams.iter().position(|stream| stream.number == number);
-        let mut at = known(&self.peers[from.index()]);
-        if at.is_none() && packet.offset == 0 {
-            let flow = self.on_eager_begin(from, Envelope::from_imm(packet.imm), number, len);
-            if flow != Flow::Continue {
-                return flow;
-            }
-            at = known(&self.peers[from.index()]);
-        }
-        let Some(at) = at else { return Flow::Continue };
-        let streams = &mut self.peers[from.index()].streams;
-        match &mut streams[at].to {
-            Destination::Kept(bytes) => {
-                let start = bytes.len();
-                bytes.resize(start + packet.remaining(), 0);
-                let mut packet = packet;
-                packet.read(&mut bytes[start..]);
-            }
-            Destination::Request(request) => {
-                let request = *request;
-                if is_last {
-                    streams.swap_remove(at);
-                }
-                let flow = self.on_arriving(request, packet);
-                if is_last {
-                    self.give_back(endpoint, from, len.saturating_add(KEEP_BYTES));
-                }
-                return flow;
-            }
-        }
-        Flow::Continue
-    }
-
-    /// The first packet of a short message in several: finds its receive, or begins to keep it.
-    fn on_eager_begin(&mut self, from: Peer, envelope: Envelope, number: u32, len: u64) -> Flow {
-        let to = match self.posted.find(from, envelope) {
-            Some(slot) => {
-                let request = self.requests.in_slot(slot);
-                let placeholder = State::Done(Status::good(from, envelope.tag, len));
-                let Some(State::Posted { sink, .. }) = self.requests.replace(request, placeholder) else {
-                    return Flow::Continue;
-                };
-                let tag = envelope.tag;
-                let arriving = State::Arriving { from, tag, len, base: 0, got: 0, expected: len, sink };
-                self.requests.replace(request, arriving);
-                Destination::Request(request)
-            }
-            None => {
-                let flow = self.keep(from, envelope, Unexpected::Parts { stream: number, len });
-                if flow != Flow::Continue {
-                    return flow;
-                }
-                Destination::Kept(Vec::with_capacity(len.min(EAGER_BYTES_MAX) as usize))
-            }
-        };
-        self.peers[from.index()].streams.push(Stream { number, to });
-        Flow::Continue
-    }
-
     /// Keeps a message until somebody asks for it, unless its sender has gone too far.
     #[cold]
-    fn keep(&mut self, from: Peer, envelope: Envelope, message: Unexpected) -> Flow {
+    pub(super) fn keep(&mut self, from: Peer, envelope: Envelope, message: Unexpected) -> Flow {
         let peer = &mut self.peers[from.index()];
         peer.kept += message.charge();
         peer.offers += u32::from(message.is_offer());
@@ -373,6 +323,7 @@ impl Tagged {
         if limit == base && base == len {
             let status = Status::received(from, tag, len, sink.capacity());
             let request = self.requests.add_at(slot, State::Done(status));
+            self.requests.note_end(request);
             let _ = endpoint.reply(from, MATCHED, theirs, &[]);
             return request;
         }
@@ -383,11 +334,14 @@ impl Tagged {
             State::Arriving { from, tag, len, base, got: 0, expected, sink }
         };
         let request = self.requests.add_at(slot, state);
+        if expected == 0 {
+            self.requests.note_end(request);
+        }
         let told = endpoint.reply_with(from, ACCEPT, theirs, 16, |wire| {
             wire.write_u64(request.to_wire());
             wire.write_u64(limit);
         });
-        if told.is_err() {
+        if told.is_err() && expected > 0 {
             // Whoever made the offer is gone, and the rest of the message with it.
             self.requests.finish(request, Status::failed(from, Failure::Lost(from)));
         }
@@ -399,12 +353,18 @@ impl Tagged {
         self.on_arriving(Request::from_wire(packet.imm), packet)
     }
 
-    fn on_arriving(&mut self, request: Request, mut packet: Incoming<'_>) -> Flow {
+    pub(super) fn on_arriving(&mut self, request: Request, mut packet: Incoming<'_>) -> Flow {
         let Some(State::Arriving { from, tag, len, base, got, expected, sink }) =
             self.requests.get_mut(request)
         else {
             return Flow::Continue;
         };
+        if *from == packet.from && packet.total < *expected && packet.is_last() {
+            // Its sender broke off.
+            let status = Status::failed(*from, Failure::Cancelled);
+            self.requests.finish(request, status);
+            return Flow::Continue;
+        }
         if *from != packet.from || packet.total != *expected || packet.offset != *got {
             return Flow::Distrust;
         }
@@ -419,7 +379,7 @@ impl Tagged {
 
     /// Credit for a message that is not kept any more; told to its sender now and then.
     #[inline]
-    fn give_back(&mut self, endpoint: &mut Endpoint, to: Peer, bytes: u64) {
+    pub(super) fn give_back(&mut self, endpoint: &mut Endpoint, to: Peer, bytes: u64) {
         let peer = &mut self.peers[to.index()];
         peer.owed += bytes;
         if peer.owed >= self.credit / 4 {

@@ -1,5 +1,7 @@
 //! Requests under way: a slab with generations, so that a stale handle is an answer and not somebody else's request.
 
+use std::collections::VecDeque;
+
 use super::body::{Sink, Source};
 use super::matching::{Envelope, Place, Want};
 use super::send::Mode;
@@ -14,6 +16,11 @@ pub struct Request {
 }
 
 impl Request {
+    /// A small number that no other request under way has, for tables of one's own.
+    pub fn slot(self) -> u32 {
+        self.slot
+    }
+
     pub(crate) fn to_wire(self) -> u64 {
         u64::from(self.slot) | u64::from(self.generation) << 32
     }
@@ -46,7 +53,7 @@ pub enum Failure {
         /// By how much.
         over: u64,
     },
-    /// It was cancelled.
+    /// It was cancelled, here or by its sender.
     #[error("cancelled")]
     Cancelled,
     /// The peer is gone.
@@ -92,6 +99,8 @@ pub(crate) enum State {
 pub(crate) struct Requests {
     slots: Vec<(u32, Option<State>)>,
     free: Vec<u32>,
+    /// Requests in the order in which they ended, where somebody asked for that.
+    pub ended: Option<VecDeque<Request>>,
 }
 
 impl Requests {
@@ -151,6 +160,15 @@ impl Requests {
     #[inline]
     pub fn finish(&mut self, request: Request, status: Status) {
         self.replace(request, State::Done(status));
+        self.note_end(request);
+    }
+
+    /// A request is done.
+    #[inline(always)]
+    pub fn note_end(&mut self, request: Request) {
+        if let Some(ended) = &mut self.ended {
+            ended.push_back(request);
+        }
     }
 
     #[inline]

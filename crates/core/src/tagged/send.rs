@@ -8,6 +8,7 @@ use crate::Peer;
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
 use crate::incoming::Incoming;
+use crate::stream::Sending;
 
 /// When a send has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,9 +170,7 @@ impl Tagged {
         let placeholder = State::Done(Status::good(to, tag, len));
         if let Some(State::Queued { source, .. }) = self.requests.replace(request, placeholder) {
             self.requests.replace(request, State::Pushing { sending, tag, len, base: 0, source });
-            if self.push_rest(endpoint, request) {
-                self.pushing.push(request);
-            }
+            self.begin_pushing(endpoint, to, request);
         }
         true
     }
@@ -183,7 +182,7 @@ impl Tagged {
         let from = packet.from;
         match self.requests.get(request) {
             Some(State::Offered { to, len, told, .. }) if *to == from && (*told..=*len).contains(&limit) => {}
-            _ => return,
+            _ => return self.decline(endpoint, from, theirs),
         }
         self.answered(from);
         let placeholder = State::Done(Status::good(from, 0, 0));
@@ -194,9 +193,7 @@ impl Tagged {
         match endpoint.begin(to, REST, theirs, limit - told) {
             Ok(sending) => {
                 self.requests.replace(request, State::Pushing { sending, tag, len, base: told, source });
-                if self.push_rest(endpoint, request) {
-                    self.pushing.push(request);
-                }
+                self.begin_pushing(endpoint, to, request);
             }
             Err(_) => self.requests.finish(request, Status::failed(to, super::Failure::Lost(to))),
         }
@@ -208,8 +205,44 @@ impl Tagged {
         peer.offered = peer.offered.saturating_sub(1);
     }
 
+    /// A receive was found for an offer that is broken off: its message ends before it begins.
+    #[cold]
+    fn decline(&mut self, endpoint: &mut Endpoint, to: Peer, theirs: u64) {
+        if let Ok(sending) = endpoint.begin(to, REST, theirs, 0) {
+            self.end_early(endpoint, sending);
+        }
+    }
+
+    /// Ends a message short of its length, as soon as there is room to say so.
+    pub(super) fn end_early(&mut self, endpoint: &mut Endpoint, mut sending: Sending) {
+        if endpoint.end(&mut sending) == Err(SendError::Full) {
+            self.ending.push(sending);
+        }
+    }
+
+    /// The rest of a message may follow, after those that are being pushed.
+    fn begin_pushing(&mut self, endpoint: &mut Endpoint, to: Peer, request: Request) {
+        self.peers[to.index()].pushing.push_back(request);
+        if self.peers[to.index()].pushing.len() == 1 {
+            self.push_accepted(endpoint, to);
+        }
+    }
+
+    /// Pushes more of the messages that a peer has accepted, one after the other, as far as there is room.
+    pub(super) fn push_accepted(&mut self, endpoint: &mut Endpoint, to: Peer) {
+        while let Some(&request) = self.peers[to.index()].pushing.front() {
+            if self.push_rest(endpoint, request) {
+                if !self.pushing.contains(&to) {
+                    self.pushing.push(to);
+                }
+                return;
+            }
+            self.peers[to.index()].pushing.pop_front();
+        }
+    }
+
     /// Pushes more of an accepted message; false when all of it is on its way.
-    pub(super) fn push_rest(&mut self, endpoint: &mut Endpoint, request: Request) -> bool {
+    fn push_rest(&mut self, endpoint: &mut Endpoint, request: Request) -> bool {
         let Some(State::Pushing { sending, tag, len, base, source }) = self.requests.get_mut(request) else {
             return false;
         };

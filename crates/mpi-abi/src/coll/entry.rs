@@ -217,12 +217,12 @@ pub fn alltoall(comm: &Comm, parts: impl Shares, places: impl Shares) -> Result<
 
 /// `MPI_Reduce`.
 pub fn reduce(comm: &Comm, operands: Operands, count: i64, root: Root) -> Result<Job> {
-    if operands.mine.is_in_place() && !is_root(comm, root) {
+    if operands.mine.is_in_place() && !is_root(comm, root) && root != Root::Neighbour {
         return Err(Error::new(Class::Buffer, "MPI_IN_PLACE is for the root"));
     }
     let operation = match root {
         Root::Me => Operands { mine: operands.into, ..operands }.read(count, count)?,
-        Root::Neighbour => Operands { mine: Memory::dangling(), ..operands }.given(0)?,
+        Root::Neighbour => return Ok(Job::Nothing),
         Root::Rank(_) if is_root(comm, root) => operands.read(count, count)?,
         Root::Rank(_) => operands.given(count)?,
     };

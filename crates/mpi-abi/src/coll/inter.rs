@@ -9,6 +9,7 @@ use barewire::mpi::error::{Class, Error, Result};
 /// Does a job between the two groups of an intercommunicator.
 pub async fn run(job: &Job, call: &Call) -> Result<()> {
     match job {
+        Job::Nothing => Ok(()),
         Job::Barrier => barrier(call).await,
         Job::Bcast(data, root) => bcast(call, data, *root).await,
         Job::Gather(mine, places, root) => match (root, mine) {

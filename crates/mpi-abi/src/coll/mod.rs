@@ -33,6 +33,8 @@ use std::sync::Arc;
 
 /// What a collective call does, with all it needs to do it; it can be done several times.
 pub enum Job {
+    /// Nothing: others do it.
+    Nothing,
     /// Wait for everybody.
     Barrier,
     /// The root's data to everybody.
@@ -87,6 +89,7 @@ impl Job {
             return inter::run(self, call).await;
         }
         match self {
+            Job::Nothing => Ok(()),
             Job::Barrier => tree::barrier(call).await,
             Job::Bcast(data, root) => tree::bcast(call, data, root.rank()?).await,
             Job::Gather(mine, places, root) => tree::gather(call, mine.as_ref(), places, root.rank()?).await,
@@ -138,7 +141,7 @@ impl How {
     /// Does a job on a communicator.
     pub fn run(self, handle: MPI_Comm, job: Job) -> Result<()> {
         let comm = world().comm(handle)?;
-        let tag = comm.next_tag();
+        let tag = if matches!(self, How::Now) { comm.next_tag() } else { comm.next_later_tag() };
         let call = |waits| Call { comm: comm.shared().clone(), tag, waits, within: false };
         let net = &comm.net;
         let (given, request) = match self {
@@ -334,8 +337,13 @@ impl Data {
     }
 
     /// Bytes of data.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         (self.count * self.datatype.size()) as usize
+    }
+
+    /// Whether there is no data.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// `count` elements from element `first` on.
@@ -346,7 +354,8 @@ impl Data {
 
     /// Copies to another place, as a message would; data that is already there is left alone.
     fn copy_to(&self, to: &Data) -> Result<()> {
-        if self.memory.address() == to.memory.address() {
+        let start = |data: &Data| data.memory.moved(data.datatype.true_lower_bound()).address();
+        if self.memory.address() == to.memory.address() && start(self) == start(to) {
             return Ok(());
         }
         if self.len() > to.len() {

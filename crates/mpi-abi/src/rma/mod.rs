@@ -1,9 +1,9 @@
 //! One-sided communication: windows, by messages to a task that serves each.
 //!
-//! An operation is a [`letter`] from the origin to the target. The window's task there takes letters in the order in which they
+//! An operation is a `letter` from the origin to the target. The window's task there takes letters in the order in which they
 //! arrive and does what they say, one after the other, so accumulates are atomic and a letter that asks for an answer is
 //! answered after all that its sender wrote before. The task goes on whenever the target is inside a call.
-//! [`origin`] writes letters, [`serve`] does what they say, [`sync`] has the epochs.
+//! `origin` writes letters, `serve` does what they say, `sync` has the epochs.
 
 mod letter;
 pub mod origin;

@@ -147,7 +147,9 @@ impl Window {
         let Some((to, head)) = self.pieces(&target)? else { return Ok(Started::default()) };
         let uniform = world().datatype(target.datatype)?.datatype.uniform();
         let basic = uniform.ok_or_else(|| Error::new(Class::Type, "the elements are of different types"))?;
-        builtin.accumulate(basic)?;
+        if !head.pieces.is_empty() {
+            builtin.accumulate(basic)?;
+        }
         let answer = if into.is_some() { self.next_answer() } else { 0 };
         let head = Head { kind: Kind::Accumulate, answer, op: op.0 as u32, ..head };
         self.start(to, &head, &data, into.as_ref())

@@ -29,7 +29,7 @@ pub fn bcast<N: Number>(
     comm: MPI_Comm,
 ) -> Done {
     let object = world().comm(comm)?;
-    let data = Even { memory: buffer, count: count.into(), datatype: datatype };
+    let data = Even { memory: buffer, count: count.into(), datatype };
     Ok(how.run(comm, entry::bcast(data, read_root(&object, root)?)?)?)
 }
 

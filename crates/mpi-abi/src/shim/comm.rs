@@ -220,7 +220,7 @@ fn copy_of(parent: &Comm, handle: MPI_Comm, hints: Info) -> Result<Comm, Fault> 
 fn idup(comm: MPI_Comm, hints: Info, newcomm: Out<MPI_Comm>, request: Out<MPI_Request>) -> Result<(), Fault> {
     let parent = world().comm(comm)?;
     let copy = Arc::new(copy_of(&parent, comm, hints)?);
-    let call = Call::on(parent.shared(), parent.next_tag(), false);
+    let call = Call::on(parent.shared(), parent.next_later_tag(), false);
     let proposal = if parent.rank == 0 { propose(&parent)? } else { 0 };
     newcomm.put(MPI_Comm(world().comms.insert(copy.clone())))?;
     let made = task(&parent, comm, async move {
@@ -386,16 +386,16 @@ fn derive(parent: &Comm, context: u32, group: Group, remote: Option<Group>) -> R
     Ok(Some(comm))
 }
 
-/// Between two groups: what the leaders tell each other, and then everybody of their own.
+/// Between two groups: what the leaders tell each other over a bridge, and then everybody of their own.
 pub fn between(
     local: &Comm,
-    bridge: Option<(&Comm, Peer)>,
+    bridge: Option<impl FnOnce(&[u8]) -> Result<Vec<u8>>>,
     leader: usize,
-    (tag, tag_within): (i32, i32),
+    tag_within: i32,
 ) -> Result<Comm> {
     let mine = [propose(local)?.to_le_bytes().to_vec(), group_bytes(&local.group)].concat();
     let heard = match bridge {
-        Some((bridge, peer)) => [mine.clone(), local.net.swap(bridge, peer, tag, &mine)?],
+        Some(bridge) => [mine.clone(), bridge(&mine)?],
         None => Default::default(),
     };
     let (own, theirs) = (

@@ -26,14 +26,15 @@ shims! {
         if !(0..=TAG_UB).contains(&tag) {
             return Err(Error::new(Class::Tag, format!("tag is {tag}")).into());
         }
-        let tags = (LEADERS + tag, local.next_tag());
-        let made = if local.rank == leader {
-            let bridge = world().comm(peer_comm)?;
-            let Process(peer) = bridge.partners().process(remote_leader)?;
-            between(&local, Some((&bridge, Peer(peer))), leader, tags)?
-        } else {
-            between(&local, None, leader, tags)?
+        let bridge = match local.rank == leader {
+            true => {
+                let bridge = world().comm(peer_comm)?;
+                let Process(peer) = bridge.partners().process(remote_leader)?;
+                Some(move |mine: &[u8]| bridge.net.swap(&bridge, Peer(peer), LEADERS + tag, mine))
+            }
+            false => None,
         };
+        let made = between(&local, bridge, leader, local.next_tag())?;
         newintercomm.put(give(Some(made)))?
     }
 
@@ -52,7 +53,9 @@ shims! {
         let alone = Comm::new(&all.net, all.context(), local, rank);
         let leader = rank_in(&alone, local_leader)?;
         let peer = if rank == leader { Some(Peer(remote.process(remote_leader)?.0)) } else { None };
-        let made = between(&alone, peer.map(|peer| (&*all, peer)), leader, (LEADERS + tag, LEADERS + tag))?;
+        let all = &all;
+        let bridge = peer.map(|peer| move |mine: &[u8]| all.net.swap(all, peer, LEADERS + tag, mine));
+        let made = between(&alone, bridge, leader, LEADERS + tag)?;
         made.set_errhandler(errhandler);
         *lock(&made.info) = hints;
         newintercomm.put(give(Some(made)))?

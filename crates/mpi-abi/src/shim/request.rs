@@ -16,11 +16,12 @@ shims! {
     fn PMPI_Wait(request: Out<MPI_Request>, status: Out<Status>) {
         let handle = request.get()?;
         if handle == MPI_Request::NULL {
-            status.fill(&Status::EMPTY);
+            status.put_wanted(Status::EMPTY);
             return Ok(());
         }
         let anyone = anyone()?;
-        if let Some(plain) = wait(&anyone, handle)? {
+        let at_once = anyone.net.with(|_, layer| layer.requests.complete_plainly(&mut layer.tagged, handle.0))?;
+        if let Some(plain) = at_once.map_or_else(|| wait(&anyone, handle), |plain| Ok(Some(plain)))? {
             request.put(MPI_Request::NULL)?;
             status.fill(&plain);
             return Ok(());
@@ -31,7 +32,7 @@ shims! {
     fn PMPI_Test(request: Out<MPI_Request>, flag: Out<c_int>, status: Out<Status>) {
         let handle = request.get()?;
         if handle == MPI_Request::NULL {
-            status.fill(&Status::EMPTY);
+            status.put_wanted(Status::EMPTY);
             flag.put(1)?;
             return Ok(());
         }
@@ -48,17 +49,22 @@ shims! {
         let count = entries(count)?;
         let anyone = anyone()?;
         let mut failed = None;
-        for i in 0..count {
-            let request = array_of_requests.at(i);
-            let handle = request.get()?;
-            if handle != MPI_Request::NULL {
-                if let Some(plain) = wait(&anyone, handle)? {
-                    request.put(MPI_Request::NULL)?;
-                    array_of_statuses.at(i).put_wanted(plain);
-                    continue;
-                }
+        let mut next = 0;
+        loop {
+            next = collect_plain(&anyone, next..count, array_of_requests, array_of_statuses)?;
+            if next == count {
+                break;
             }
-            collect(&anyone, handle, request, array_of_statuses.at(i), &mut failed)?;
+            let (request, status) = (array_of_requests.at(next), array_of_statuses.at(next));
+            let handle = request.get()?;
+            match wait(&anyone, handle)? {
+                Some(plain) => {
+                    request.put(MPI_Request::NULL)?;
+                    status.put_wanted(plain);
+                }
+                None => collect(&anyone, handle, request, status, &mut failed)?,
+            }
+            next += 1;
         }
         in_status(failed)?
     }
@@ -87,7 +93,7 @@ shims! {
         let handles = active(&array_of_requests.to_vec(count.into())?)?;
         let Some(i) = wait_any(&handles)? else {
             indx.put(UNDEFINED)?;
-            status.fill(&Status::EMPTY);
+            status.put_wanted(Status::EMPTY);
             return Ok(());
         };
         indx.put(i as c_int)?;
@@ -100,7 +106,7 @@ shims! {
         flag.put((handles.is_empty() || !done.is_empty()).into())?;
         let Some(&i) = done.first() else {
             indx.put(UNDEFINED)?;
-            status.fill(&Status::EMPTY);
+            status.put_wanted(Status::EMPTY);
             return Ok(());
         };
         indx.put(i as c_int)?;
@@ -133,7 +139,7 @@ shims! {
 
     fn PMPI_Request_get_status(request: MPI_Request, flag: Out<c_int>, status: Out<Status>) {
         if request == MPI_Request::NULL {
-            status.fill(&Status::EMPTY);
+            status.put_wanted(Status::EMPTY);
             flag.put(1)?;
             return Ok(());
         }
@@ -153,10 +159,9 @@ shims! {
         let done = test_some(&handles)?;
         flag.put((handles.is_empty() || !done.is_empty()).into())?;
         indx.put(done.first().map_or(UNDEFINED, |&i| i as c_int))?;
-        let first = handles.iter().find(|(i, _)| done.first() == Some(i));
-        let told = first.map_or(Ok(Status::EMPTY), |(_, handle)| look(&anyone()?, *handle).map(|seen| seen.status))?;
-        if handles.is_empty() || first.is_some() {
-            status.fill(&told);
+        match handles.iter().find(|(i, _)| done.first() == Some(i)) {
+            Some((_, handle)) => status.fill(&look(&anyone()?, *handle)?.status),
+            None => status.put_wanted(Status::EMPTY),
         }
     }
 
@@ -259,6 +264,30 @@ fn is_done(anyone: &CommRef, handle: MPI_Request) -> Result<bool> {
     }
     anyone.net.poll()?;
     done()
+}
+
+/// Completes requests that have ended, and null ones, as long as there is nothing special about them; says where it stopped.
+fn collect_plain(
+    anyone: &CommRef,
+    places: std::ops::Range<usize>,
+    requests: OutList<MPI_Request>,
+    statuses: OutList<Status>,
+) -> Result<usize> {
+    let end = places.end;
+    anyone.net.with(|_, layer| {
+        for i in places {
+            let request = requests.at(i);
+            let handle = request.get()?;
+            let status = match handle {
+                MPI_Request::NULL => Some(Status::EMPTY),
+                handle => layer.requests.complete_plainly(&mut layer.tagged, handle.0),
+            };
+            let Some(status) = status else { return Ok(i) };
+            request.put(MPI_Request::NULL)?;
+            statuses.at(i).put_wanted(status);
+        }
+        Ok(end)
+    })?
 }
 
 /// Waits for a request. The usual one is then forgotten and this is its status; any other is to be completed.

@@ -61,7 +61,8 @@ pub(crate) fn addresses_of(interface: &str) -> Vec<IpAddr> {
         .collect()
 }
 
-fn bound_to(socket: &OwnedFd) -> Option<SocketAddr> {
+/// Where a socket is bound.
+pub(crate) fn bound_to(socket: &OwnedFd) -> Option<SocketAddr> {
     net::getsockname(socket).ok().and_then(|any| SocketAddr::try_from(any).ok())
 }
 
@@ -130,10 +131,14 @@ pub(crate) fn accept(listener: &OwnedFd) -> Option<OwnedFd> {
     Some(socket)
 }
 
+/// The address at the other end.
+pub(crate) fn peer_address(socket: &OwnedFd) -> Option<SocketAddr> {
+    net::getpeername(socket).ok().flatten().and_then(|any| SocketAddr::try_from(any).ok())
+}
+
 /// The address at the other end, for messages to people.
 pub(crate) fn peer_name(socket: &OwnedFd) -> String {
-    let address = net::getpeername(socket).ok().flatten().and_then(|any| SocketAddr::try_from(any).ok());
-    address.map_or_else(|| "an unknown address".to_owned(), |address| address.to_string())
+    peer_address(socket).map_or_else(|| "an unknown address".to_owned(), |address| address.to_string())
 }
 
 fn new_socket(address: &SocketAddr) -> Result<OwnedFd, Errno> {

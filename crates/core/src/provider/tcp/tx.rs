@@ -200,6 +200,11 @@ impl TcpTx {
         self.end - self.start
     }
 
+    /// Bytes passed to the socket since the connection opened.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
     /// Something arrived on this connection.
     #[inline]
     pub fn hear(&mut self) {

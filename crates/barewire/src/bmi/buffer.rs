@@ -1,0 +1,219 @@
+//! Buffers: what is sent from and received into, one piece or a list of pieces.
+
+use barewire_core::Incoming;
+use barewire_core::region::Memory;
+use barewire_core::tagged::{Gather, Scatter, Sink, Source};
+use barewire_sys::wirebuf::WireMut;
+
+/// A piece of memory that the network may read and write while an operation on it is under way. A counted handle: clones are of
+/// the same bytes, and reading them while a receive fills them gives some mixture, never anything worse.
+///
+/// ```
+/// use barewire::bmi::Buffer;
+/// let buffer = Buffer::new(100);
+/// buffer.slice(10, 5).write(b"hello");
+/// assert_eq!(&buffer.to_vec()[10..15], b"hello");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    memory: Memory,
+    at: usize,
+    len: usize,
+}
+
+impl Buffer {
+    /// `len` zeroed bytes.
+    pub fn new(len: usize) -> Buffer {
+        Buffer { memory: Memory::private(len), at: 0, len }
+    }
+
+    /// Bytes in the buffer.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// A part of the buffer; cut to what there is.
+    pub fn slice(&self, at: usize, len: usize) -> Buffer {
+        let at = at.min(self.len);
+        Buffer { memory: self.memory.clone(), at: self.at + at, len: len.min(self.len - at) }
+    }
+
+    /// Copies bytes in from the front, as many as fit, and says how many.
+    pub fn write(&self, bytes: &[u8]) -> usize {
+        let n = bytes.len().min(self.len);
+        let written = self.memory.write(self.at, &bytes[..n]);
+        if written { n } else { 0 }
+    }
+
+    /// A copy of the bytes.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.len];
+        let read = self.memory.read(self.at, &mut bytes);
+        debug_assert!(read, "a buffer lies within its memory");
+        bytes
+    }
+}
+
+impl From<&[u8]> for Buffer {
+    fn from(bytes: &[u8]) -> Buffer {
+        let buffer = Buffer::new(bytes.len());
+        buffer.write(bytes);
+        buffer
+    }
+}
+
+impl<const N: usize> From<&[u8; N]> for Buffer {
+    fn from(bytes: &[u8; N]) -> Buffer {
+        Buffer::from(&bytes[..])
+    }
+}
+
+/// What a send takes: how many bytes, and from where. Made from a [`Buffer`] or a list of them.
+#[derive(Debug)]
+pub struct Outgoing {
+    pub(super) len: u64,
+    pub(super) source: Source,
+}
+
+impl Outgoing {
+    /// `len` bytes of any source of the core's, as the C interface makes them.
+    pub fn new(len: u64, source: Source) -> Outgoing {
+        Outgoing { len, source }
+    }
+}
+
+impl From<Buffer> for Outgoing {
+    fn from(buffer: Buffer) -> Outgoing {
+        Outgoing { len: buffer.len as u64, source: Source::Memory(buffer.memory, buffer.at) }
+    }
+}
+
+impl From<&Buffer> for Outgoing {
+    fn from(buffer: &Buffer) -> Outgoing {
+        buffer.clone().into()
+    }
+}
+
+impl From<&[Buffer]> for Outgoing {
+    fn from(list: &[Buffer]) -> Outgoing {
+        let pieces = Pieces::new(list);
+        Outgoing { len: pieces.total(), source: Source::Gather(Box::new(pieces)) }
+    }
+}
+
+/// What a receive fills. Made from a [`Buffer`] or a list of them.
+#[derive(Debug)]
+pub struct Place {
+    pub(super) sink: Sink,
+}
+
+impl Place {
+    /// Any sink of the core's, as the C interface makes them.
+    pub fn new(sink: Sink) -> Place {
+        Place { sink }
+    }
+}
+
+impl From<Buffer> for Place {
+    fn from(buffer: Buffer) -> Place {
+        Place { sink: Sink::Memory(buffer.memory, buffer.at, buffer.len) }
+    }
+}
+
+impl From<&Buffer> for Place {
+    fn from(buffer: &Buffer) -> Place {
+        buffer.clone().into()
+    }
+}
+
+impl From<&[Buffer]> for Place {
+    fn from(list: &[Buffer]) -> Place {
+        Place { sink: Sink::Scatter(Box::new(Pieces::new(list))) }
+    }
+}
+
+/// A list of buffers as one run of bytes.
+#[derive(Debug)]
+struct Pieces {
+    list: Vec<Buffer>,
+    ends: Vec<u64>,
+}
+
+impl Pieces {
+    fn new(list: &[Buffer]) -> Pieces {
+        let ends = ends(list.iter().map(|piece| piece.len as u64));
+        Pieces { list: list.to_vec(), ends }
+    }
+
+    fn total(&self) -> u64 {
+        self.ends.last().copied().unwrap_or(0)
+    }
+}
+
+/// Where each of several pieces ends in the run they make.
+pub fn ends(lengths: impl Iterator<Item = u64>) -> Vec<u64> {
+    let mut sum = 0u64;
+    lengths
+        .map(|len| {
+            sum = sum.saturating_add(len);
+            sum
+        })
+        .collect()
+}
+
+/// Walks over the pieces that `len` bytes from `offset` touch: calls `with(piece, at, n)`, in order.
+///
+/// ```
+/// use barewire::bmi::{ends, walk};
+/// let mut seen = Vec::new();
+/// walk(&ends([4u64, 0, 6].into_iter()), 2, 5, |piece, at, n| seen.push((piece, at, n)));
+/// assert_eq!(seen, [(0, 2, 2), (2, 0, 3)]);
+/// ```
+pub fn walk(ends: &[u64], offset: u64, len: usize, mut with: impl FnMut(usize, usize, usize)) {
+    let (mut offset, mut left) = (offset, len as u64);
+    let mut piece = ends.partition_point(|&end| end <= offset);
+    while left > 0 && piece < ends.len() {
+        let start = if piece == 0 { 0 } else { ends[piece - 1] };
+        let n = (ends[piece] - offset).min(left);
+        if n > 0 {
+            with(piece, (offset - start) as usize, n as usize);
+        }
+        (offset, left, piece) = (offset + n, left - n, piece + 1);
+    }
+}
+
+impl Gather for Pieces {
+    fn gather(&mut self, offset: u64, wire: &mut WireMut<'_>) {
+        walk(&self.ends, offset, wire.remaining(), |piece, at, n| {
+            let Buffer { memory, at: base, .. } = &self.list[piece];
+            memory.wire_ref(base + at, n).map(|mut bytes| wire.write_from(&mut bytes));
+        });
+    }
+}
+
+impl Scatter for Pieces {
+    fn capacity(&self) -> u64 {
+        self.total()
+    }
+
+    fn scatter(&mut self, offset: u64, packet: &mut Incoming<'_>, len: usize) {
+        walk(&self.ends, offset, len, |piece, at, n| {
+            let Buffer { memory, at: base, .. } = &self.list[piece];
+            memory.wire_mut(base + at, n).map(|mut place| packet.read_to(&mut place));
+        });
+    }
+
+    fn scatter_kept(&mut self, offset: u64, bytes: &[u8]) {
+        let mut rest = bytes;
+        walk(&self.ends, offset, bytes.len(), |piece, at, n| {
+            let (now, later) = rest.split_at(n);
+            rest = later;
+            self.list[piece].slice(at, n).write(now);
+        });
+    }
+}

@@ -1,0 +1,157 @@
+//! Information and settings: what the interface can be asked and told.
+
+use std::net::IpAddr;
+
+use barewire_core::at_large::addresses;
+
+use super::addr::Addr;
+use super::buffer::Buffer;
+use super::error::{Error, Result};
+use super::{Bmi, MESSAGE_BYTES_MAX, UNEXPECTED_BYTES_MAX};
+
+/// What can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Query {
+    /// Whether the interface is initialized.
+    Initialized,
+    /// The longest message.
+    MaxSize,
+    /// The longest unexpected message.
+    UnexpectedSize,
+    /// The TCP port on which we listen.
+    Port,
+    /// Whether an address could be dropped without loss: its connection has ended, and nobody counts on it.
+    Droppable(Addr),
+    /// The networks there are.
+    Methods,
+}
+
+/// What can be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Setting {
+    /// An address is not needed any more: its operations fail, its connection is closed.
+    DropAddr(Addr),
+    /// Somebody counts on an address.
+    IncRef(Addr),
+    /// Somebody does not any more; with the last one, the address is dropped.
+    DecRef(Addr),
+    /// Close the connection with an address; it is made anew when it is needed.
+    CloseSocket(Addr),
+}
+
+/// The answer to a [`Query`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Yes or no.
+    Flag(bool),
+    /// A number of bytes, or of a port.
+    Number(u64),
+    /// Some words.
+    Text(String),
+}
+
+impl Bmi {
+    /// Answers a question about the interface.
+    ///
+    /// ```
+    /// use barewire::bmi::{Answer, Bmi, Options, Query};
+    /// let bmi = Bmi::initialize(Options::default()).unwrap();
+    /// assert_eq!(bmi.get_info(Query::UnexpectedSize).unwrap(), Answer::Number(16 << 10));
+    /// ```
+    pub fn get_info(&self, query: Query) -> Result<Answer> {
+        self.shared().with(|endpoint, layer| {
+            if layer.finalized {
+                return Err(Error::Finalized);
+            }
+            Ok(match query {
+                Query::Initialized => Answer::Flag(true),
+                Query::MaxSize => Answer::Number(MESSAGE_BYTES_MAX),
+                Query::UnexpectedSize => Answer::Number(UNEXPECTED_BYTES_MAX as u64),
+                Query::Port => {
+                    let door = endpoint.listening().first().ok_or(Error::Invalid("this is no server"))?;
+                    Answer::Number(u64::from(door.port()))
+                }
+                Query::Droppable(addr) => {
+                    let entry = layer.addrs.get(addr)?;
+                    Answer::Flag(entry.references == 0 && entry.pending == 0 && entry.lost.is_some())
+                }
+                Query::Methods => Answer::Text("bmi_tcp".to_owned()),
+            })
+        })
+    }
+
+    /// Changes something about the interface.
+    pub fn set_info(&self, setting: Setting) -> Result<()> {
+        self.shared().with(|endpoint, layer| {
+            if layer.finalized {
+                return Err(Error::Finalized);
+            }
+            match setting {
+                Setting::DropAddr(addr) => layer.drop_addr(endpoint, addr),
+                Setting::IncRef(addr) => {
+                    let entry = layer.addrs.get_mut(addr)?;
+                    entry.references = entry.references.saturating_add(1);
+                    Ok(())
+                }
+                Setting::DecRef(addr) => {
+                    let entry = layer.addrs.get_mut(addr)?;
+                    let left =
+                        entry.references.checked_sub(1).ok_or(Error::Invalid("nobody counted on it"))?;
+                    entry.references = left;
+                    if left == 0 { layer.drop_addr(endpoint, addr) } else { Ok(()) }
+                }
+                Setting::CloseSocket(addr) => layer.close(endpoint, addr),
+            }
+        })?;
+        self.wake();
+        Ok(())
+    }
+
+    /// Whether an address lies in a network: `tcp://host` or `tcp://host:port`, of which the first `netmask` bits count.
+    ///
+    /// ```
+    /// use barewire::bmi::{Bmi, Options};
+    /// let bmi = Bmi::initialize(Options::default()).unwrap();
+    /// let server = bmi.addr_lookup("tcp://10.1.2.3:3334").unwrap();
+    /// assert!(bmi.query_addr_range(server, "tcp://10.1.0.0", 16).unwrap());
+    /// assert!(!bmi.query_addr_range(server, "tcp://10.2.0.0:3334", 16).unwrap());
+    /// ```
+    pub fn query_addr_range(&self, addr: Addr, network: &str, netmask: u32) -> Result<bool> {
+        let complete = match network.rsplit_once(':') {
+            Some((_, port)) if port.parse::<u16>().is_ok() => network.to_owned(),
+            _ => format!("{network}:0"),
+        };
+        let networks = addresses(&complete)?;
+        let ip = self.shared().with(|_, layer| {
+            let entry = layer.addrs.get(addr)?;
+            Ok::<_, Error>(entry.ip.map_or(IpAddr::from([127, 0, 0, 1]), |ip| ip.ip()))
+        })?;
+        Ok(networks.iter().any(|network| is_within(ip, network.ip(), netmask)))
+    }
+
+    /// Memory that the network likes best.
+    pub fn memalloc(&self, len: usize) -> Buffer {
+        Buffer::new(len)
+    }
+
+    /// Gives such memory back. Dropping it does the same.
+    pub fn memfree(&self, buffer: Buffer) {
+        drop(buffer);
+    }
+}
+
+fn is_within(ip: IpAddr, network: IpAddr, bits: u32) -> bool {
+    match (ip, network) {
+        (IpAddr::V4(ip), IpAddr::V4(network)) => {
+            let mask = u32::MAX.checked_shl(32u32.saturating_sub(bits)).unwrap_or(0);
+            (u32::from(ip) ^ u32::from(network)) & mask == 0
+        }
+        (IpAddr::V6(ip), IpAddr::V6(network)) => {
+            let mask = u128::MAX.checked_shl(128u32.saturating_sub(bits)).unwrap_or(0);
+            (u128::from(ip) ^ u128::from(network)) & mask == 0
+        }
+        _ => false,
+    }
+}
