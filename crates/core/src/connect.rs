@@ -232,6 +232,12 @@ impl Endpoint {
             }
         }
         if !self.inbound.iter().any(|slot| slot.peer == peer) {
+            // It may have begun to send to us just before, and wait at the door.
+            self.accept();
+            self.greet();
+        }
+        let entry = &mut self.peers[peer.index()];
+        if !self.inbound.iter().any(|slot| slot.peer == peer) {
             self.lose(peer, "its process ended or closed the connection".to_owned());
         } else if !entry.is_gone() {
             entry.state = PeerState::Lost("its process ended or closed the connection".to_owned());
