@@ -20,7 +20,8 @@ pub struct Config {
     pub pool_bytes: usize,
     /// Bytes of messages that may be on their way or held at one receiver, on wires other than shared memory. Default 1 MiB.
     /// Costs at most that much memory at the receiver for every peer whose handler is suspended. One packet may always be
-    /// on its way, however little this is.
+    /// on its way, however little this is. It also bounds what is kept of tagged messages that nobody has asked for, on every
+    /// wire; a peer that has four times as much kept is taken for an impostor, so let the endpoints of a job agree on it.
     pub credit_bytes: usize,
     /// Use shared memory with processes of the same host. Default true.
     pub shm: bool,

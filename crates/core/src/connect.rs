@@ -170,7 +170,7 @@ impl Endpoint {
     /// Looks at everything but rings: sockets, listeners, the directory, connections in the making.
     #[cold]
     pub(crate) fn housekeep<D: Deliver>(&mut self, deliver: &mut D) {
-        self.idle = 0;
+        self.rounds.made();
         self.undoze();
         if self.peers.len() > 1 || self.at_large.is_some() {
             for source in self.poller.wait(Some(Duration::ZERO)) {

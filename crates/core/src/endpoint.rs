@@ -14,8 +14,10 @@ use barewire_sys::wirebuf::WireMut;
 use crate::at_large::AtLarge;
 use crate::config::Config;
 use crate::connect::Identity;
+use crate::crowd::is_crowded;
 use crate::error::{Full, OpenError, SendError};
 use crate::job::{Directory, Job};
+use crate::patience::Patience;
 use crate::peer::{PeerEntry, PeerState, PeerTable};
 use crate::poller::{Poller, Source};
 use crate::progress::Inbound;
@@ -24,6 +26,7 @@ use crate::provider::pool::Pool;
 use crate::provider::shm::{RingRx, RingTx};
 use crate::provider::{Class, Rx, Tx, local};
 use crate::region::{Exports, Imports, Ops, Serving};
+use crate::rounds::Rounds;
 use crate::sockets::Sockets;
 use crate::stats::Stats;
 use crate::wire::{self, Head};
@@ -38,8 +41,8 @@ pub struct Endpoint {
     pub(crate) inbound: Vec<InboundSlot>,
     /// Where the next `progress` begins, so that no peer is always first.
     pub(crate) turn: usize,
-    /// Calls of `progress` that found nothing, since the last housekeeping.
-    pub(crate) idle: u32,
+    /// When to look at what rings no bell in memory.
+    pub(crate) rounds: Rounds,
     /// Peers with something in their outbox.
     pub(crate) deferring: Vec<Peer>,
     /// Peers at which a send found no room.
@@ -53,8 +56,8 @@ pub struct Endpoint {
     pub(crate) dozing: bool,
     /// The launcher asked what we wait for.
     pub(crate) report_wanted: bool,
-    /// How many of the last yields let somebody else run; see `wait`.
-    pub(crate) crowd: u32,
+    /// How long waits spin.
+    pub(crate) patience: Patience,
     pub(crate) poller: Poller,
     pub(crate) local_listener: Option<OwnedFd>,
     /// Accepted local connections whose hello has not come yet.
@@ -125,7 +128,7 @@ impl Endpoint {
         let mut endpoint = Endpoint::assemble(job, config, peers, identity, bell, poller);
         endpoint.datagrams = Some(Box::new(datagrams));
         if endpoint.is_virtual() {
-            endpoint.crowd = crate::wait::CROWD_MAX;
+            endpoint.patience = Patience::none();
         }
         endpoint
     }
@@ -155,7 +158,7 @@ impl Endpoint {
             peers,
             inbound: Vec::new(),
             turn: 0,
-            idle: 0,
+            rounds: Rounds::default(),
             deferring: Vec::new(),
             starving: Vec::new(),
             exports: Exports::default(),
@@ -166,7 +169,7 @@ impl Endpoint {
             bell,
             dozing: false,
             report_wanted: false,
-            crowd: 0,
+            patience: Patience::new(is_crowded(&job.directory, job.size)),
             poller,
             local_listener: None,
             pending: Vec::new(),

@@ -36,6 +36,8 @@ pub enum Flow {
     Continue,
     /// Return from `progress` after this packet.
     Quit,
+    /// Its sender broke the rules of the layer: the link to it ends, as after any other nonsense.
+    Distrust,
 }
 
 /// Drops everything.

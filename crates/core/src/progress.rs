@@ -13,8 +13,6 @@ use crate::wire::{self, Begin, FLAG_CHUNK, FLAG_LAST, Head, Kind};
 
 /// Packets taken from one peer before the next has its turn.
 pub(crate) const BATCH: u32 = 64;
-/// Idle calls of `progress` between two looks at sockets, listeners and the directory.
-pub(crate) const IDLE_BEFORE_HOUSEKEEPING: u32 = 256;
 
 /// The way in from one peer, and the messages open on it.
 #[derive(Debug)]
@@ -37,6 +35,7 @@ impl From<Flow> for Handled {
         match flow {
             Flow::Continue => Handled::Next,
             Flow::Quit => Handled::Quit,
+            Flow::Distrust => Handled::Nonsense("what its layer forbids"),
         }
     }
 }
@@ -75,13 +74,23 @@ impl Endpoint {
         if self.sockets.has_bundles() {
             self.flush_bundles(budget.taken == 0);
         }
-        if budget.taken == 0 {
-            self.idle += 1;
-            if self.idle >= IDLE_BEFORE_HOUSEKEEPING {
-                self.housekeep(deliver);
-            }
+        if self.rounds.count(budget.taken) {
+            self.make_rounds(deliver);
         }
         budget.taken
+    }
+
+    /// Many looks have passed: housekeeping, unless the last is recent and nobody waits for the next.
+    #[cold]
+    #[inline(never)]
+    fn make_rounds<D: Deliver>(&mut self, deliver: &mut D) {
+        let may_wait = self.connecting.is_empty()
+            && self.pending.is_empty()
+            && self.lost.is_empty()
+            && self.datagrams.is_none();
+        if !(may_wait && self.rounds.is_early()) {
+            self.housekeep(deliver);
+        }
     }
 
     /// Sends what had found no room before.

@@ -1,8 +1,7 @@
 //! Waiting: spin, then yield, then sleep.
 //!
 //! Spinning is for a peer that runs on another processor and answers within microseconds. When more endpoints want to run than
-//! there are processors it only keeps the peer from running, so a wait that finds others running whenever it yields stops
-//! spinning. Yielding lets others run and costs little. Sleeping costs nothing and takes tens of microseconds to end.
+//! there are processors it only keeps the peer from running; how long to spin is learnt, see `patience`. Yielding lets others run and costs little. Sleeping costs nothing and takes tens of microseconds to end.
 //!
 //! A wait that goes on for long is reported, with who waits for whom and what is on its way: a hang that explains itself.
 
@@ -14,15 +13,12 @@ use crate::endpoint::Endpoint;
 use crate::error::WaitError;
 use crate::incoming::Deliver;
 use crate::peer::PeerState;
-use crate::progress::IDLE_BEFORE_HOUSEKEEPING;
 use crate::provider::{Rx, Tx};
 
-/// Looks before the first yield, when the processors are ours.
-const SPINS: u32 = 200;
-/// A yield that takes longer than this let somebody else run.
-const BUSY_YIELD: Duration = Duration::from_micros(4);
-/// How many of the last yields let others run, at most; half of it means that the processors are shared.
-pub(crate) const CROWD_MAX: u32 = 16;
+/// Looks in quick succession; after these each is followed by a pause, for the sake of a processor's other thread.
+const QUICK_LOOKS: u32 = 64;
+/// A yield that takes longer than this let somebody else run: alone it takes a quarter of it, with one other nearly twice it.
+const BUSY_YIELD: Duration = Duration::from_micros(1);
 
 /// What a wait is for, in the words the watchdog will use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,29 +77,34 @@ impl Endpoint {
         mut done: impl FnMut(&mut Endpoint, &mut D) -> bool,
     ) -> Result<(), WaitError> {
         let mut clock = WaitClock::default();
+        let mut looks = self.patience.begin();
         loop {
-            let spins = if self.crowd * 2 >= CROWD_MAX { 1 } else { SPINS };
             let mut quiet = 0;
-            while quiet < spins {
+            while quiet < looks {
                 if done(self, deliver) {
+                    if clock.started.is_none() {
+                        self.patience.rewarded(looks);
+                    }
                     return Ok(());
                 }
                 if self.progress(deliver, usize::MAX) > 0 {
                     clock.quiet_since = None;
                     quiet = 0;
                 } else {
-                    std::hint::spin_loop();
+                    if quiet >= QUICK_LOOKS {
+                        std::hint::spin_loop();
+                    }
                     quiet += 1;
                 }
             }
             if done(self, deliver) {
                 return Ok(());
             }
-            self.wait_longer(waiting, deliver, timeout, &mut clock)?;
+            looks = self.wait_longer(waiting, deliver, timeout, &mut clock)?;
         }
     }
 
-    /// One step of a wait that spinning did not end: look at the clock, then yield or sleep.
+    /// One step of a wait that spinning did not end: look at the clock, then yield or sleep. Says how often to look next.
     #[cold]
     #[inline(never)]
     fn wait_longer<D: Deliver>(
@@ -112,7 +113,7 @@ impl Endpoint {
         deliver: &mut D,
         timeout: Option<Duration>,
         clock: &mut WaitClock,
-    ) -> Result<(), WaitError> {
+    ) -> Result<u32, WaitError> {
         if !self.guard.is_parent() {
             return Err(WaitError::Forked);
         }
@@ -121,9 +122,9 @@ impl Endpoint {
             return Err(WaitError::Lost(peer));
         }
         if self.is_virtual() {
-            return self.wait_virtually(timeout, &mut clock.virtual_start);
+            return self.wait_virtually(timeout, &mut clock.virtual_start).map(|()| 1);
         }
-        let now = Instant::now();
+        let (now, first) = (Instant::now(), clock.started.is_none());
         let started = *clock.started.get_or_insert(now);
         if timeout.is_some_and(|timeout| now - started >= timeout) {
             return Err(WaitError::TimedOut);
@@ -131,9 +132,7 @@ impl Endpoint {
         let idle = now - *clock.quiet_since.get_or_insert(now);
         if idle < self.config.yield_for {
             std::thread::yield_now();
-            let busy = now.elapsed() > BUSY_YIELD;
-            self.crowd = if busy { (self.crowd + 1).min(CROWD_MAX) } else { self.crowd.saturating_sub(1) };
-            return Ok(());
+            return Ok(self.patience.yielded(first, now.elapsed() > BUSY_YIELD));
         }
         if self.report_wanted {
             self.report_wanted = false;
@@ -153,7 +152,7 @@ impl Endpoint {
             }
         }
         self.sleep(deliver, longest);
-        Ok(())
+        Ok(1)
     }
 
     /// Sleeps until something may have arrived, at most `longest`.
@@ -186,7 +185,7 @@ impl Endpoint {
         self.want_room();
         // Whatever wakes us may be a socket or a listener: the next call of `progress` that finds nothing looks at them,
         // and forgets the ring of the bell.
-        self.idle = IDLE_BEFORE_HOUSEKEEPING;
+        self.rounds.hurry();
         self.bell.doze();
         self.dozing = true;
         self.flush_before_sleep();

@@ -8,9 +8,9 @@ use barewire_core::region::Memory;
 use barewire_core::tagged::{
     Envelope, Failure, Mode, Received, Request, Sent, Sink, Source, Status, Tagged, Want,
 };
-use barewire_core::{Config, Endpoint, Peer, PeerState};
+use barewire_core::{Config, Endpoint, Peer, PeerState, Port, SendError};
 
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(30));
+const PATIENCE: Option<Duration> = Some(Duration::from_secs(300));
 
 struct Rank {
     ep: Endpoint,
@@ -317,5 +317,37 @@ fn ten_thousand_receives_are_matched_in_reverse() {
             }
         }
         rank.meet();
+    });
+}
+
+/// Whoever sends on although its credit is used up, instead of offering, is not one of ours.
+#[test]
+fn a_sender_that_ignores_its_credit_is_lost_before_it_fills_the_memory() {
+    let config = Config { credit_bytes: 64 << 10, ..Config::default() };
+    run(2, &config, |mut rank| {
+        const EAGER: Port = Port(0xfff0);
+        let other = Peer(1 - rank.ep.me().0);
+        if rank.ep.me() == Peer(1) {
+            let mut sent: u64 = 0;
+            let error = loop {
+                match rank.ep.send(other, EAGER, sent, &[7; 1000]) {
+                    Ok(()) => sent += 1,
+                    Err(SendError::Full) => {
+                        rank.ep.progress(&mut rank.tagged, usize::MAX);
+                        thread::yield_now();
+                    }
+                    Err(error) => break error,
+                }
+            };
+            assert_eq!(error, SendError::Lost(other));
+            // Four times the credit, and what was on its way.
+            assert!(sent < 5 * 64 + 64, "{sent} kilobytes were taken");
+        } else {
+            rank.ep
+                .wait(&mut rank.tagged, PATIENCE, |ep, _| matches!(ep.peer_state(other), PeerState::Lost(_)))
+                .unwrap();
+            let want = Want { context: 0, from: Some(other), tag: Some(0) };
+            assert!(rank.tagged.probe(&want).is_some(), "what it sent in time is still there");
+        }
     });
 }

@@ -48,6 +48,18 @@ pub fn usable_cpus() -> usize {
     usable(allowed_cpus().len(), cpu_quota())
 }
 
+/// How many processors this machine can keep busy for us: those that are there, or fewer under a quota, whichever of them
+/// this process may use.
+///
+/// ```
+/// assert!(barewire_sys::cpu::machine_cpus() >= barewire_sys::cpu::usable_cpus());
+/// ```
+pub fn machine_cpus() -> usize {
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
+    let online = online.and_then(|text| parse_cpu_list(text.trim()).ok()).map_or(0, |cpus| cpus.len());
+    usable(online.max(allowed_cpus().len()), cpu_quota())
+}
+
 /// Keeps the calling thread on one processor from now on.
 ///
 /// # Errors

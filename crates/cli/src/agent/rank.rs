@@ -60,6 +60,8 @@ pub struct Place {
     pub local_rank: u32,
     /// Ranks on this host.
     pub local_size: u32,
+    /// Processors for them.
+    pub local_cpus: usize,
 }
 
 /// A rank that was started.
@@ -203,6 +205,7 @@ fn command(image: &Image, place: Place, boot: &OwnedFd) -> Command {
         ("BAREWIRE_SIZE", place.size.to_string()),
         ("BAREWIRE_LOCAL_RANK", place.local_rank.to_string()),
         ("BAREWIRE_LOCAL_SIZE", place.local_size.to_string()),
+        ("BAREWIRE_LOCAL_CPUS", place.local_cpus.to_string()),
         ("PMI_FD", fd.to_string()),
         ("PMI_RANK", place.rank.to_string()),
         ("PMI_SIZE", place.size.to_string()),

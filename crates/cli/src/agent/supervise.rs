@@ -204,8 +204,9 @@ impl Supervisor {
             self.say(&Up::Bindings(topology.picture(bind, &ranks)));
         }
         let local_size = u32::try_from(starts.len()).unwrap_or(u32::MAX);
+        let local_cpus = barewire_sys::cpu::usable_cpus();
         for (local_rank, start) in (0..).zip(starts) {
-            let place = Place { rank: start.rank, size: setup.size, local_rank, local_size };
+            let place = Place { rank: start.rank, size: setup.size, local_rank, local_size, local_cpus };
             let cpus = topology.as_ref().and_then(|topology| topology.place(bind, local_rank as usize));
             let reads_input = setup.input_rank == Some(start.rank);
             let started = match self.images.get(start.program as usize) {

@@ -68,7 +68,7 @@ pub fn serve(folder: &Path) -> Result<()> {
                     answer(folder, command.number, each)?;
                 }
             }
-            _ => std::thread::sleep(Duration::from_micros(500)),
+            _ => std::thread::sleep(Duration::from_millis(10)),
         }
     }
 }

@@ -17,6 +17,10 @@ pub const OPEN: &str = "BAREWIRE_OPEN";
 pub const INTERFACE: &str = "BAREWIRE_INTERFACE";
 /// The ports to listen on: `first-last`.
 pub const PORT_RANGE: &str = "BAREWIRE_PORT_RANGE";
+/// The number of ranks on this host.
+pub const LOCAL_SIZE: &str = "BAREWIRE_LOCAL_SIZE";
+/// The number of processors for them.
+pub const LOCAL_CPUS: &str = "BAREWIRE_LOCAL_CPUS";
 /// What every variable of ours begins with.
 pub const PREFIX: &str = "BAREWIRE_";
 
@@ -27,7 +31,8 @@ pub const KNOWN: &[(&str, &str)] = &[
     ("BAREWIRE_RANK", "set by the launcher, for scripts: this rank"),
     ("BAREWIRE_SIZE", "set by the launcher, for scripts: the number of ranks"),
     ("BAREWIRE_LOCAL_RANK", "set by the launcher, for scripts: this rank among those of its host"),
-    ("BAREWIRE_LOCAL_SIZE", "set by the launcher, for scripts: the number of ranks on this host"),
+    (LOCAL_SIZE, "set by the launcher: the number of ranks on this host"),
+    (LOCAL_CPUS, "set by the launcher: the number of processors for the ranks of this host"),
     (RENDEZVOUS, "host:port where programs that start by themselves meet"),
     (KEY_FILE, "file with the key for programs that start by themselves; default ~/.config/barewire/key"),
     (OPEN, "1: programs that start by themselves need no key, and anybody who reaches them may talk to them"),

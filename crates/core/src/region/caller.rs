@@ -13,7 +13,6 @@ use crate::Port;
 use crate::endpoint::Endpoint;
 use crate::error::{SendError, WaitError};
 use crate::incoming::Deliver;
-use crate::progress::IDLE_BEFORE_HOUSEKEEPING;
 use crate::provider::Class;
 use crate::wait::Waiting;
 use crate::wire::{Access, FLAG_LAST, FLAG_NOTICE, Head, Kind};
@@ -213,8 +212,7 @@ impl Endpoint {
     /// and learns which of them are gone.
     #[inline]
     fn look_around<D: Deliver>(&mut self, deliver: &mut D) {
-        self.idle += 1;
-        if self.idle >= IDLE_BEFORE_HOUSEKEEPING {
+        if self.rounds.count(0) {
             self.housekeep(deliver);
             self.progress(deliver, usize::MAX);
         }
@@ -224,7 +222,7 @@ impl Endpoint {
     fn moved_directly(&mut self, peer: Peer, bytes: u64) {
         self.peers[peer.index()].stats.direct_bytes += bytes;
         let looks = u32::try_from(bytes >> 20).unwrap_or(u32::MAX);
-        self.idle = self.idle.saturating_add(looks).min(IDLE_BEFORE_HOUSEKEEPING);
+        self.rounds.count_idle(looks);
     }
 
     fn put_direct(

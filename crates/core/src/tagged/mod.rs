@@ -45,6 +45,11 @@ pub(crate) const CREDIT: Port = Port(0xfff5);
 const EAGER_BYTES_MAX: usize = 16 << 10;
 /// What keeping a message costs beside its bytes.
 const KEEP_BYTES: u64 = 128;
+/// Offers that one sender may have open at one receiver; the next ones wait with their sender.
+const OFFERS_MAX: u32 = 1 << 20;
+/// A sender of whom we keep so many times its credit does not honour it. Not just more than the credit, because the
+/// two sides may be configured differently.
+const KEPT_CREDITS_MAX: u64 = 4;
 
 /// The tagged messages of one endpoint. Give it to [`Endpoint::progress`] and [`Endpoint::wait`] as their [`Deliver`].
 ///
@@ -91,6 +96,12 @@ struct TagPeer {
     charged: u64,
     /// Bytes of its that we kept and are done with, and have not told it.
     owed: u64,
+    /// What we keep of its messages that nobody has asked for, as it is charged.
+    kept: u64,
+    /// How many of its offers nobody has asked for.
+    offers: u32,
+    /// How many of our offers it has not answered.
+    offered: u32,
     /// Sends that have not found room yet, in order.
     queue: VecDeque<Request>,
     /// Accepted sends whose rest is being pushed: one after the other, so that however many there are only the first is looked
@@ -198,9 +209,9 @@ impl Deliver for Tagged {
     #[inline]
     fn deliver(&mut self, endpoint: &mut Endpoint, packet: Incoming<'_>) -> Flow {
         match packet.port {
-            EAGER => self.on_eager(endpoint, packet),
+            EAGER => return self.on_eager(endpoint, packet),
             REST => self.on_rest(packet),
-            OFFER => self.on_offer(endpoint, packet),
+            OFFER => return self.on_offer(endpoint, packet),
             ACCEPT => self.on_accept(endpoint, packet),
             MATCHED => self.on_matched(packet),
             CREDIT => {

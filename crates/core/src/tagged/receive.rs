@@ -5,10 +5,10 @@ use std::ops::RangeInclusive;
 use super::body::Sink;
 use super::matching::{Envelope, Want};
 use super::requests::{Failure, Request, State, Status};
-use super::{ACCEPT, CREDIT, KEEP_BYTES, MATCHED, Tagged};
+use super::{ACCEPT, CREDIT, KEEP_BYTES, KEPT_CREDITS_MAX, MATCHED, OFFERS_MAX, Tagged};
 use crate::Peer;
 use crate::endpoint::Endpoint;
-use crate::incoming::Incoming;
+use crate::incoming::{Flow, Incoming};
 
 /// How far a receive has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,19 @@ pub(crate) enum Unexpected {
 }
 
 impl Unexpected {
+    /// What its sender was charged for it; an offer without bytes is counted, not charged.
+    fn charge(&self) -> u64 {
+        match self {
+            Unexpected::Whole(bytes) => bytes.len() as u64 + KEEP_BYTES,
+            Unexpected::Offer { told, .. } if told.is_empty() => 0,
+            Unexpected::Offer { told, .. } => told.len() as u64 + KEEP_BYTES,
+        }
+    }
+
+    fn is_offer(&self) -> bool {
+        matches!(self, Unexpected::Offer { .. })
+    }
+
     fn len(&self) -> u64 {
         match self {
             Unexpected::Whole(bytes) => bytes.len() as u64,
@@ -57,8 +70,8 @@ impl Tagged {
     #[inline]
     pub fn receive(&mut self, endpoint: &mut Endpoint, want: Want, sink: Sink) -> Received {
         if !self.waiting.is_empty() {
-            if let Some((from, envelope, message)) = self.waiting.take(&want) {
-                return self.receive_matched(endpoint, Matched { from, envelope, message }, sink);
+            if let Some(matched) = self.claim(&want) {
+                return self.receive_matched(endpoint, matched, sink);
             }
         }
         if let Some(from) = want.from.filter(|&from| endpoint.is_told_lost(from)) {
@@ -116,16 +129,21 @@ impl Tagged {
 
     /// Takes the message that a receive would find now out of the matching.
     pub fn claim(&mut self, want: &Want) -> Option<Matched> {
-        self.waiting.take(want).map(|(from, envelope, message)| Matched { from, envelope, message })
+        let taken = self.waiting.take(want)?;
+        Some(self.claimed(taken))
     }
 
     /// The earliest message of a context that nobody has asked for, whatever its tag, among those whose sender is wanted.
     pub fn claim_first(&mut self, context: u32, wanted: impl Fn(Peer) -> bool) -> Option<Matched> {
-        self.waiting.take_first(context, wanted).map(|(from, envelope, message)| Matched {
-            from,
-            envelope,
-            message,
-        })
+        let taken = self.waiting.take_first(context, wanted)?;
+        Some(self.claimed(taken))
+    }
+
+    fn claimed(&mut self, (from, envelope, message): (Peer, Envelope, Unexpected)) -> Matched {
+        let peer = &mut self.peers[from.index()];
+        peer.kept = peer.kept.saturating_sub(message.charge());
+        peer.offers = peer.offers.saturating_sub(u32::from(message.is_offer()));
+        Matched { from, envelope, message }
     }
 
     /// Takes back a receive whose message has not come, or a send that has not left; false if it is too late. The request
@@ -174,48 +192,62 @@ impl Tagged {
 
     /// A whole short message has arrived.
     #[inline]
-    pub(super) fn on_eager(&mut self, endpoint: &mut Endpoint, mut packet: Incoming<'_>) {
+    pub(super) fn on_eager(&mut self, endpoint: &mut Endpoint, mut packet: Incoming<'_>) -> Flow {
         let (from, envelope) = (packet.from, Envelope::from_imm(packet.imm));
         match self.posted.find(from, envelope) {
             Some(slot) => {
                 let (request, len) = (self.requests.in_slot(slot), packet.total);
-                let Some(state) = self.requests.get_mut(request) else { return };
-                let State::Posted { sink, .. } = state else { return };
+                let Some(state) = self.requests.get_mut(request) else { return Flow::Continue };
+                let State::Posted { sink, .. } = state else { return Flow::Continue };
                 sink.take(0, &mut packet);
                 let status = Status::received(from, envelope.tag, len, sink.capacity());
                 *state = State::Done(status);
                 self.requests.note_end(request);
                 self.give_back(endpoint, from, len + KEEP_BYTES);
+                Flow::Continue
             }
-            None => self.waiting.push(from, envelope, Unexpected::Whole(packet.to_vec())),
+            None => self.keep(from, envelope, Unexpected::Whole(packet.to_vec())),
         }
     }
 
+    /// Keeps a message until somebody asks for it, unless its sender has gone too far.
+    #[cold]
+    fn keep(&mut self, from: Peer, envelope: Envelope, message: Unexpected) -> Flow {
+        let peer = &mut self.peers[from.index()];
+        peer.kept += message.charge();
+        peer.offers += u32::from(message.is_offer());
+        if peer.kept > self.credit.saturating_mul(KEPT_CREDITS_MAX) || peer.offers > OFFERS_MAX {
+            return Flow::Distrust;
+        }
+        self.waiting.push(from, envelope, message);
+        Flow::Continue
+    }
+
     /// A long or synchronous message is offered.
-    pub(super) fn on_offer(&mut self, endpoint: &mut Endpoint, mut packet: Incoming<'_>) {
+    pub(super) fn on_offer(&mut self, endpoint: &mut Endpoint, mut packet: Incoming<'_>) -> Flow {
         let (from, envelope) = (packet.from, Envelope::from_imm(packet.imm));
-        let (Some(request), Some(len)) = (packet.read_u64(), packet.read_u64()) else { return };
+        let (Some(request), Some(len)) = (packet.read_u64(), packet.read_u64()) else {
+            return Flow::Distrust;
+        };
         let told = packet.remaining() as u64;
         if told > len {
-            return;
+            return Flow::Distrust;
         }
         match self.posted.find(from, envelope) {
             Some(slot) => {
                 let ours = self.requests.in_slot(slot);
                 let placeholder = State::Done(Status::good(from, envelope.tag, len));
                 let Some(State::Posted { mut sink, .. }) = self.requests.replace(ours, placeholder) else {
-                    return;
+                    return Flow::Continue;
                 };
                 sink.take(0, &mut packet);
                 if told > 0 {
                     self.give_back(endpoint, from, told + KEEP_BYTES);
                 }
                 self.accept(endpoint, slot, from, envelope.tag, request, len, told, sink);
+                Flow::Continue
             }
-            None => {
-                let offer = Unexpected::Offer { request, len, told: packet.to_vec() };
-                self.waiting.push(from, envelope, offer);
-            }
+            None => self.keep(from, envelope, Unexpected::Offer { request, len, told: packet.to_vec() }),
         }
     }
 

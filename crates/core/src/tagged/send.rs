@@ -3,7 +3,7 @@
 use super::body::Source;
 use super::matching::Envelope;
 use super::requests::{Request, State, Status};
-use super::{EAGER, EAGER_BYTES_MAX, KEEP_BYTES, OFFER, REST, Tagged};
+use super::{EAGER, EAGER_BYTES_MAX, KEEP_BYTES, OFFER, OFFERS_MAX, REST, Tagged};
 use crate::Peer;
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
@@ -27,6 +27,9 @@ pub enum Sent {
     /// It goes on; the buffer is in use until the request has ended.
     Pending(Request),
 }
+
+/// Messages that wait for room to end early; more has nobody who keeps to the rules.
+const ENDING_MAX: usize = 1 << 16;
 
 /// Bytes that open an offer: the sender's request and the message's length.
 const OFFER_PREFIX: usize = 16;
@@ -119,6 +122,9 @@ impl Tagged {
             }
             return sent != Err(SendError::Full);
         }
+        if self.peers[to.index()].offered >= OFFERS_MAX {
+            return false;
+        }
         let room = endpoint.packet_room(to).unwrap_or(0).saturating_sub(OFFER_PREFIX) as u64;
         let told = len.min(affordable.unwrap_or(0)).min(room);
         let sent = endpoint.send_with(to, OFFER, envelope.to_imm(), told as usize + OFFER_PREFIX, |wire| {
@@ -127,6 +133,7 @@ impl Tagged {
             source.fill(0, wire);
         });
         if sent.is_ok() {
+            self.peers[to.index()].offered += 1;
             if told > 0 {
                 self.peers[to.index()].charged += told + KEEP_BYTES;
             }
@@ -148,6 +155,7 @@ impl Tagged {
             Some(State::Offered { to, len, told, .. }) if *to == from && (*told..=*len).contains(&limit) => {}
             _ => return self.decline(endpoint, from, theirs),
         }
+        self.answered(from);
         let placeholder = State::Done(Status::good(from, 0, 0));
         let Some(State::Offered { to, tag, len, told, source }) = self.requests.replace(request, placeholder)
         else {
@@ -168,6 +176,7 @@ impl Tagged {
     /// A receive was found for an offer that is broken off: its message ends before it begins.
     #[cold]
     fn decline(&mut self, endpoint: &mut Endpoint, to: Peer, theirs: u64) {
+        self.answered(to);
         if let Ok(sending) = endpoint.begin(to, REST, theirs, 0) {
             self.end_early(endpoint, sending);
         }
@@ -175,7 +184,7 @@ impl Tagged {
 
     /// Ends a message short of its length, as soon as there is room to say so.
     pub(super) fn end_early(&mut self, endpoint: &mut Endpoint, mut sending: Sending) {
-        if endpoint.end(&mut sending) == Err(SendError::Full) {
+        if endpoint.end(&mut sending) == Err(SendError::Full) && self.ending.len() < ENDING_MAX {
             self.ending.push(sending);
         }
     }
@@ -191,6 +200,11 @@ impl Tagged {
             }
             self.peers[to.index()].pushing.pop_front();
         }
+    }
+
+    fn answered(&mut self, by: Peer) {
+        let peer = &mut self.peers[by.index()];
+        peer.offered = peer.offered.saturating_sub(1);
     }
 
     /// Pushes more of an accepted message; false when all of it is on its way.
@@ -217,6 +231,7 @@ impl Tagged {
     /// An offer of ours was complete in itself, and its receive has been found.
     pub(super) fn on_matched(&mut self, packet: Incoming<'_>) {
         let request = Request::from_wire(packet.imm);
+        self.answered(packet.from);
         if let Some(&State::Offered { to, tag, len, .. }) = self.requests.get(request) {
             if to == packet.from {
                 self.requests.finish(request, Status::good(to, tag, len));

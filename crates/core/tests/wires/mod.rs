@@ -9,7 +9,7 @@ use barewire_core::sim::{Clock, Network, SimConfig};
 use barewire_core::time::Nanos;
 use barewire_core::{Config, Endpoint};
 
-pub const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+pub const PATIENCE: Option<Duration> = Some(Duration::from_secs(300));
 
 /// What joins the endpoints of a test, and how they behave.
 #[derive(Clone, Debug)]

@@ -133,7 +133,7 @@ int main(int argc, char **argv) {
             fclose(f);
         }
         if (number <= seen) {
-            usleep(500);
+            usleep(10000);
             continue;
         }
         seen = number;
