@@ -56,8 +56,10 @@ fn libraries(layout: &Layout, beside: &Path) -> anyhow::Result<()> {
             }
             None => layout.copy(&found, &format!("lib/{}", library.file), 0o755)?,
         }
-        if let Some(header) = first_of(beside, &[library.header, &format!("../include/{}", library.header)]) {
-            layout.copy(&header, &format!("include/{}", library.header), 0o644)?;
+        let header = format!("include/{}", library.header);
+        match first_of(beside, &[library.header, &format!("../{header}")]) {
+            Some(found) => layout.copy(&found, &header, 0o644)?,
+            None => drop(layout.write(&header, library.header_text.as_bytes())?),
         }
         layout.write(
             &format!("lib/pkgconfig/{}.pc", library.name),
@@ -154,6 +156,8 @@ struct Library {
     file: &'static str,
     versioned: Option<&'static str>,
     header: &'static str,
+    /// The header as it was when this program was built, for where no file lies beside it.
+    header_text: &'static str,
     link: &'static str,
 }
 
@@ -176,6 +180,7 @@ const LIBRARIES: &[Library] = &[
         file: "libmpi_abi.so",
         versioned: Some("libmpi_abi.so.1"),
         header: "mpi.h",
+        header_text: include_str!("../../mpi-abi/include/mpi.h"),
         link: "mpi_abi",
     },
     Library {
@@ -184,6 +189,7 @@ const LIBRARIES: &[Library] = &[
         file: "libbmi.so",
         versioned: None,
         header: "bmi.h",
+        header_text: include_str!("../../bmi-abi/include/bmi.h"),
         link: "bmi",
     },
 ];
