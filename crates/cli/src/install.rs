@@ -227,7 +227,7 @@ const LIBRARIES: &[Library] = &[
         what: "Barewire's BMI",
         file: "libbmi.so",
         versioned: None,
-        headers: &[],
+        headers: &[("bmi.h", include_str!("../../bmi-abi/include/bmi.h"))],
         link: "bmi",
     },
 ];

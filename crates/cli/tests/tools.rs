@@ -103,6 +103,12 @@ fn libraries_that_were_built_are_installed_with_their_pkg_config() {
     assert!(!Ran::from(compiled).out.contains("-lmpi_abi"), "what is only compiled is not linked");
     assert_eq!(std::fs::read_link(prefix.join("lib/libmpi_abi.so")).unwrap(), Path::new("libmpi_abi.so.1"));
     assert!(read("lib/pkgconfig/barewire-mpi.pc").contains("-lmpi_abi"));
+    folder.file("libbmi.so", "another library");
+    let ran = Command::new(&built).args(["install", "--prefix", prefix.to_str().unwrap()]).output().unwrap();
+    Ran::from(ran).expect(0, "installed under");
+    assert_eq!(read("lib/libbmi.so"), "another library");
+    assert!(read("include/bmi.h").contains("int BMI_finalize(void);"));
+    assert!(read("lib/pkgconfig/barewire-bmi.pc").contains("-lbmi"));
 }
 
 #[test]

@@ -57,7 +57,7 @@ impl Bmi {
     ///
     /// ```
     /// use barewire::bmi::{Answer, Bmi, Options, Query};
-    /// let bmi = Bmi::initialize(Options::default()).unwrap();
+    /// let bmi = Bmi::initialize(Options::open()).unwrap();
     /// assert_eq!(bmi.get_info(Query::UnexpectedSize).unwrap(), Answer::Number(16 << 10));
     /// ```
     pub fn get_info(&self, query: Query) -> Result<Answer> {
@@ -113,7 +113,7 @@ impl Bmi {
     ///
     /// ```
     /// use barewire::bmi::{Bmi, Options};
-    /// let bmi = Bmi::initialize(Options::default()).unwrap();
+    /// let bmi = Bmi::initialize(Options::open()).unwrap();
     /// let server = bmi.addr_lookup("tcp://10.1.2.3:3334").unwrap();
     /// assert!(bmi.query_addr_range(server, "tcp://10.1.0.0", 16).unwrap());
     /// assert!(!bmi.query_addr_range(server, "tcp://10.2.0.0:3334", 16).unwrap());

@@ -30,6 +30,9 @@ pub enum Sent {
 
 /// Bytes of one packet of a message of some length: taking one out overlaps with putting in the next.
 const PIECE_BYTES: usize = 8 << 10;
+/// Messages that wait for room to end early; more has nobody who keeps to the rules.
+const ENDING_MAX: usize = 1 << 16;
+
 /// Bytes that open an offer: the sender's request and the message's length.
 const OFFER_PREFIX: usize = 16;
 
@@ -208,6 +211,7 @@ impl Tagged {
     /// A receive was found for an offer that is broken off: its message ends before it begins.
     #[cold]
     fn decline(&mut self, endpoint: &mut Endpoint, to: Peer, theirs: u64) {
+        self.answered(to);
         if let Ok(sending) = endpoint.begin(to, REST, theirs, 0) {
             self.end_early(endpoint, sending);
         }
@@ -215,7 +219,7 @@ impl Tagged {
 
     /// Ends a message short of its length, as soon as there is room to say so.
     pub(super) fn end_early(&mut self, endpoint: &mut Endpoint, mut sending: Sending) {
-        if endpoint.end(&mut sending) == Err(SendError::Full) {
+        if endpoint.end(&mut sending) == Err(SendError::Full) && self.ending.len() < ENDING_MAX {
             self.ending.push(sending);
         }
     }
@@ -266,9 +270,9 @@ impl Tagged {
     /// An offer of ours was complete in itself, and its receive has been found.
     pub(super) fn on_matched(&mut self, packet: Incoming<'_>) {
         let request = Request::from_wire(packet.imm);
+        self.answered(packet.from);
         if let Some(&State::Offered { to, tag, len, .. }) = self.requests.get(request) {
             if to == packet.from {
-                self.answered(to);
                 self.requests.finish(request, Status::good(to, tag, len));
             }
         }

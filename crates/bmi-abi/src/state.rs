@@ -1,0 +1,92 @@
+//! The interface of this process: one, opened by the first `BMI_initialize` and closed by the last `BMI_finalize`.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
+
+use barewire::bmi::{Bmi, Error, Result};
+
+/// What the process has.
+#[derive(Debug, Default)]
+struct Process {
+    bmi: Option<Bmi>,
+    /// Calls of `BMI_initialize` that `BMI_finalize` has not answered.
+    count: u32,
+}
+
+static PROCESS: RwLock<Process> = RwLock::new(Process { bmi: None, count: 0 });
+
+/// Strings and memory that programs have of us.
+#[derive(Debug, Default)]
+pub struct Lent {
+    /// URLs of addresses; pointers to them stay good until the address is dropped.
+    names: HashMap<(i64, bool), CString>,
+    /// Memory that was given out and not given back.
+    memory: HashSet<usize>,
+}
+
+static LENT: LazyLock<Mutex<Lent>> = LazyLock::new(Mutex::default);
+
+/// The interface.
+pub fn bmi() -> Result<Bmi> {
+    PROCESS.read().unwrap_or_else(PoisonError::into_inner).bmi.clone().ok_or(Error::Finalized)
+}
+
+/// Opens it, or counts that somebody else wants it too.
+pub fn open(initialize: impl FnOnce() -> Result<Bmi>) -> Result<()> {
+    let mut process = PROCESS.write().unwrap_or_else(PoisonError::into_inner);
+    if process.bmi.is_none() {
+        process.bmi = Some(initialize()?);
+    }
+    process.count += 1;
+    Ok(())
+}
+
+/// Closes it with the last who wanted it.
+pub fn close() -> Result<()> {
+    let mut process = PROCESS.write().unwrap_or_else(PoisonError::into_inner);
+    process.count = process.count.checked_sub(1).ok_or(Error::Finalized)?;
+    if process.count == 0 {
+        process.bmi.take().into_iter().for_each(Bmi::finalize);
+        lent().names.clear();
+    }
+    Ok(())
+}
+
+/// What programs have of us.
+pub fn lent() -> MutexGuard<'static, Lent> {
+    LENT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Lent {
+    /// A string that stays until the address is dropped; null if it cannot be one.
+    pub fn name(&mut self, addr: i64, unexpected: bool, url: &str) -> *const c_char {
+        let Ok(url) = CString::new(url) else { return std::ptr::null() };
+        let place = self.names.entry((addr, unexpected)).or_insert(url);
+        place.as_ptr()
+    }
+
+    /// Forgets the strings of an address.
+    pub fn forget_names(&mut self, addr: i64) {
+        self.names.remove(&(addr, false));
+        self.names.remove(&(addr, true));
+    }
+
+    /// Notes memory that is given out.
+    pub fn give(&mut self, place: *mut c_void) -> *mut c_void {
+        if !place.is_null() {
+            self.memory.insert(place.addr());
+        }
+        place
+    }
+
+    /// Whether memory was given out; from now on it is not.
+    pub fn take_back(&mut self, place: *mut c_void) -> bool {
+        self.memory.remove(&place.addr())
+    }
+}
+
+/// A call's result as C wants it.
+pub fn code(result: Result<()>) -> c_int {
+    result.map_or_else(|error| error.code(), |()| 0)
+}
