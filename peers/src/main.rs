@@ -1,17 +1,15 @@
 //! Rust peers: `barewire-peers LIBRARY FOLDER` does the work of `barewire perf compare` over one library.
 //!
 //! Commands are lines in FOLDER/command, "number verb bytes count window warm-up"; answers go to FOLDER/answer. Two sides do the same
-//! work: two threads over crossbeam's channel, which is the floor of what Rust offers, two processes over the others.
+//! work: two threads over crossbeam's channel, which is the floor of what Rust offers.
 
-mod iox;
 mod threads;
-mod zen;
 
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 /// One side of a connection.
 pub trait Side {
@@ -27,26 +25,9 @@ fn main() -> Result<()> {
     match words[..] {
         ["version", library] => println!("{}", version(library)),
         ["crossbeam", folder] => threads::run(Path::new(folder))?,
-        [library @ ("iceoryx2" | "zenoh"), folder] => {
-            let mut child = Command::new(std::env::current_exe()?).args([library, folder, "other"]).spawn()?;
-            let served = open(library, folder, 0).and_then(|mut side| serve(&mut *side, 0, Path::new(folder)));
-            end(&mut child);
-            served?;
-        }
-        [library, folder, "other"] => serve(&mut *open(library, folder, 1)?, 1, Path::new(folder))?,
         _ => bail!("usage: barewire-peers LIBRARY FOLDER, or version LIBRARY"),
     }
     Ok(())
-}
-
-fn open(library: &str, folder: &str, rank: usize) -> Result<Box<dyn Side>> {
-    pin(rank)?;
-    let name = Path::new(folder).file_name().and_then(|name| name.to_str()).context("a folder has a name")?;
-    match library {
-        "iceoryx2" => Ok(Box::new(iox::Iox::open(name, rank)?)),
-        "zenoh" => Ok(Box::new(zen::Zen::open(name, rank)?)),
-        other => bail!("there is no library called {other}"),
-    }
 }
 
 /// The versions that were compiled in, from the manifest's lock.
@@ -135,18 +116,4 @@ fn rate(side: &mut dyn Side, rank: usize, bytes: usize, count: u64, window: u64)
         if rank == 0 { side.receive()? } else { side.send(1)? }
     }
     Ok(start.elapsed().as_nanos() as f64 / (windows * window) as f64)
-}
-
-/// Waits for the other side, and ends it if it does not end by itself.
-fn end(child: &mut Child) {
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(2) {
-        if matches!(child.try_wait(), Ok(Some(_))) {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    // It may end in between.
-    let _ = child.kill();
-    let _ = child.wait();
 }

@@ -26,8 +26,10 @@ const BATCHES: usize = 40;
 /// Batches before, which find everything in place.
 const WARM_UP: usize = 4;
 
-/// A path: its name, and what runs it with one of its halves counted.
-const PATHS: [(&str, fn(bool)); 10] = [
+/// A path: its name, and what runs it with one of its halves counted, the seeded way or as it is.
+type Counted = (&'static str, fn(bool));
+
+const PATHS: [Counted; 10] = [
     ("message send", |_| message(Half::Send)),
     ("message take", |_| message(Half::Take)),
     ("am send", |seeded| am(Half::Send, seeded)),

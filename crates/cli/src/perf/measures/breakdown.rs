@@ -58,20 +58,25 @@ pub fn run(driver: &mut Driver) -> Result<Vec<Record>> {
     };
     // A thread of its own: where it runs is nobody else's business.
     let rounds = std::thread::spawn(measure).join().ok().context("the measuring thread failed")??;
-    let of = |name: &str, pick: fn(&Level) -> f64| -> f64 {
+    let of = |name: &str, pick: Pick| -> f64 {
         let found = rounds.iter().filter_map(|round| round.iter().find(|(level, _)| *level == name));
         median(&found.map(|(_, level)| pick(level)).collect::<Vec<_>>())
     };
     Ok(TABLES.iter().map(|&api| table_of(api, rounds.len(), &of)).collect())
 }
 
+/// What is picked of a level.
+type Pick = fn(&Level) -> f64;
+/// A level's figure by its name: the median of the rounds.
+type Figure<'a> = dyn Fn(&str, Pick) -> f64 + 'a;
+
 /// One table: the parts of a layer's message.
-fn table_of(api: &str, rounds: usize, of: &dyn Fn(&str, fn(&Level) -> f64) -> f64) -> Record {
+fn table_of(api: &str, rounds: usize, of: &Figure<'_>) -> Record {
     let whole = of(api, |level| level.whole);
     let spec = Spec::new(api, "breakdown", Via::Shm, 8).ranks(1);
     let mut record = Record::new("breakdown", &spec, &vec![Answer::of(whole); rounds]);
     let mut sum = 0.0;
-    for (end, pick) in [("send", (|l| l.send) as fn(&Level) -> f64), ("receive", |l| l.receive)] {
+    for (end, pick) in [("send", (|l| l.send) as Pick), ("receive", |l| l.receive)] {
         // Active Messages II are the short form with credits, tags and translations.
         let plain = if api == "am2" { of("am", pick) } else { of(api, pick) };
         let parts = [

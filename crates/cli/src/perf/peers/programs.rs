@@ -21,12 +21,7 @@ struct Program {
 /// The programs.
 pub fn all() -> Vec<Box<dyn Peer>> {
     let rust = |name, word| Box::new(Program { name, word, tcp: false }) as Box<dyn Peer>;
-    vec![
-        Box::new(Program { name: "ZeroMQ", word: "", tcp: true }),
-        rust("iceoryx2", "iceoryx2"),
-        rust("zenoh", "zenoh"),
-        rust("crossbeam", "crossbeam"),
-    ]
+    vec![Box::new(Program { name: "ZeroMQ", word: "", tcp: true }), rust("crossbeam", "crossbeam")]
 }
 
 impl Program {

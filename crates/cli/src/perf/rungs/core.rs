@@ -39,7 +39,12 @@ impl Deliver for Take<'_> {
 /// Takes what arrives until there have been `got` messages.
 #[inline(always)]
 fn take_until(endpoint: &mut Endpoint, take: &mut Take<'_>, got: u64) {
-    until(|| take.got >= got || (endpoint.progress(take, usize::MAX) > 0 && take.got >= got));
+    until(|| {
+        if take.got < got {
+            endpoint.progress(take, usize::MAX);
+        }
+        take.got >= got
+    });
 }
 
 /// Sends one message, long or short, taking what arrives meanwhile.
