@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::process::Command;
+
 use common::hosts::{Hosts, SHELL};
 use common::{BAREWIRE, Ran, mark, processes, run, signal, sleepers, start, wait_for_sleepers, wait_until};
 
@@ -30,27 +32,24 @@ fn ranks_on_four_hosts_meet() {
 fn ranks_talk_by_shared_memory_inside_a_host_and_by_tcp_between() {
     let hosts = Hosts::new(113, 4);
     let list = hosts.list(2);
-    let job = start(&over(&list, &[BAREWIRE, "hello", "--seconds", "2"]));
+    let talked = run(&over(&list, &[BAREWIRE, "hello", "--rounds", "20"]));
+    talked.expect(0, "");
+    assert_eq!(talked.out.matches("20 round trips").count(), 8, "{talked:#?}");
+    let job = start(&over(&list, &[BAREWIRE, "hello", "--seconds", "300"]));
     let mut answer = String::new();
     wait_until("all pairs to talk", || {
-        let asked =
-            std::process::Command::new(BAREWIRE).args(["info", "--job", &job.id().to_string()]).output();
+        let asked = Command::new(BAREWIRE).args(["info", "--job", &job.id().to_string()]).output();
         answer = Ran::from(asked.unwrap()).out;
         answer.starts_with("pairs in use: shm 8, tcp 8\n")
     });
-    let ran = Ran::from(job.wait_with_output().unwrap());
-    ran.expect(0, "");
     for rank in 0..8 {
-        let next = (rank + 1) % 8;
-        let wire = match rank % 2 {
-            0 => "shm: it is on the same host".to_owned(),
-            _ => format!("tcp to {}:", hosts.address(next / 2 + 1)),
-        };
-        let line = format!("with rank {next}, all correct, by {wire}");
-        let begin = format!("rank {rank} of 8: ");
-        let found = ran.lines().into_iter().any(|text| text.starts_with(&begin) && text.contains(&line));
-        assert!(found, "no {line:?} of {begin:?} in {ran:#?}");
+        let (host, next) = (hosts.host(rank / 2 + 1), (rank + 1) % 8);
+        let wire = if rank % 2 == 0 { "shm: it is on the same host" } else { "tcp " };
+        let line = format!("rank {rank} on {host} to {next}: {wire}");
+        assert!(answer.contains(&line), "no {line:?} in {answer}");
     }
+    signal(job.id(), "TERM");
+    Ran::from(job.wait_with_output().unwrap()).expect(143, "");
     hosts.are_empty();
 }
 
@@ -110,6 +109,92 @@ fn a_cut_link_ends_both_sides() {
     assert_eq!(sleepers(&mark), []);
 }
 
+/// Ranks on three hosts that talk all the time, when something happens to them.
+fn talking(hosts: &Hosts) -> (std::process::Child, String) {
+    let list = hosts.list(2);
+    let job = start(&over(&list, &[BAREWIRE, "hello", "--seconds", "300"]));
+    wait_until("all pairs to talk", || {
+        let asked = Command::new(BAREWIRE).args(["info", "--job", &job.id().to_string()]).output();
+        Ran::from(asked.unwrap()).out.starts_with("pairs in use: shm 6, tcp 6\n")
+    });
+    let socket = format!("@barewire-job-{}", job.id());
+    assert!(abstract_sockets().contains(&socket), "the launcher listens for questions");
+    (job, socket)
+}
+
+fn abstract_sockets() -> String {
+    std::fs::read_to_string("/proc/net/unix").unwrap()
+}
+
+/// Nothing is left on any host, and nothing of the launcher's.
+#[track_caller]
+fn all_is_gone(hosts: &Hosts, socket: &str) {
+    hosts.are_empty();
+    assert!(!abstract_sockets().contains(socket), "{socket} is left");
+    for index in 1..=3 {
+        assert_eq!(hosts.listening(index), Vec::<String>::new());
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_link_cut_while_ranks_talk_ends_the_job_on_both_sides() {
+    let hosts = Hosts::new(115, 3);
+    let (job, socket) = talking(&hosts);
+    hosts.link(3, false);
+    let ran = Ran::from(job.wait_with_output().unwrap());
+    // Whoever notices first, a rank that talks with the lost host or the launcher, the status says so.
+    assert!(matches!(ran.code, Some(1 | 2)), "{ran:#?}");
+    assert!(ran.err.contains(&hosts.host(3)) || ran.err.contains("is gone"), "{ran:#?}");
+    all_is_gone(&hosts, &socket);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_host_killed_while_ranks_talk_ends_the_job() {
+    let hosts = Hosts::new(116, 3);
+    let (job, socket) = talking(&hosts);
+    hosts.kill(2);
+    let ran = Ran::from(job.wait_with_output().unwrap());
+    assert!(matches!(ran.code, Some(1 | 2 | 137)), "{ran:#?}");
+    assert!(ran.err.contains(&hosts.host(2)) || ran.err.contains("is gone"), "{ran:#?}");
+    all_is_gone(&hosts, &socket);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_rank_killed_while_ranks_talk_ends_the_job() {
+    let hosts = Hosts::new(117, 3);
+    let (job, socket) = talking(&hosts);
+    let is_rank = |pid: &u32| {
+        std::fs::read(format!("/proc/{pid}/cmdline"))
+            .is_ok_and(|line| line.windows(7).any(|w| w == b"\0hello\0"))
+    };
+    let rank = hosts.processes(3).into_iter().find(is_rank).expect("a rank runs there");
+    signal(rank, "KILL");
+    let ran = Ran::from(job.wait_with_output().unwrap());
+    // Its neighbours may notice, and fail, before its agent has said how it ended.
+    assert!(matches!(ran.code, Some(2 | 137)), "{ran:#?}");
+    assert!(ran.err.contains("SIGKILL") || ran.err.contains("is gone"), "{ran:#?}");
+    all_is_gone(&hosts, &socket);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn an_inner_agent_cut_off_takes_its_subtree_along_and_nothing_is_left() {
+    let hosts = Hosts::new(118, 6);
+    let (list, mark) = (hosts.list(1), mark("subtree"));
+    // The first and the fourth host's agents start the others.
+    let child = start(&over(&list, &["--fan-out", "2", "sleep", &mark]));
+    wait_for_sleepers(&mark, 6);
+    hosts.link(4, false);
+    let ran = Ran::from(child.wait_with_output().unwrap());
+    ran.expect(1, &format!("host {} was lost", hosts.host(4)));
+    ran.expect(1, "with it the 2 hosts that are reached through it");
+    hosts.are_empty();
+    assert_eq!(processes(&mark), []);
+}
+
 #[test]
 #[ignore = "needs root"]
 fn a_job_that_keeps_going_outlives_a_host() {
@@ -118,7 +203,10 @@ fn a_job_that_keeps_going_outlives_a_host() {
     let script = format!("[ $PMI_RANK = 1 ] && exec sleep {mark}; exec {BAREWIRE} hello --mourn");
     let child = start(&over(&list, &["--keep-going", "sh", "-c", &script]));
     wait_for_sleepers(&mark, 1);
+    let files = || std::fs::read_dir(format!("/proc/{}/fd", child.id())).map_or(0, Iterator::count);
+    let before = files();
     hosts.kill(2);
+    wait_until("the launcher to close what led to the host", || files() < before);
     let ran = Ran::from(child.wait_with_output().unwrap());
     ran.expect(0, "was lost");
     assert_eq!(ran.out.matches("rank 1 is gone: its host was lost").count(), 2, "{ran:#?}");

@@ -154,8 +154,9 @@ impl Endpoint {
         if !self.guard.is_parent() {
             return Err(WaitError::Forked);
         }
-        if let Some(peer) = waiting.on.filter(|peer| self.peers.get(peer.index()).is_none_or(|p| p.is_gone()))
-        {
+        // Gone, and all that it sent before has been taken.
+        let is_gone = |peer: &Peer| self.peers.get(peer.index()).is_none_or(|p| p.is_gone() && p.told_lost);
+        if let Some(peer) = waiting.on.filter(is_gone) {
             return Err(WaitError::Lost(peer));
         }
         if self.is_virtual() {

@@ -343,7 +343,7 @@ impl Info {
     fn timeout(seconds: u32) -> Info {
         let mut key = [0; KEY_BYTES];
         for (to, from) in key.iter_mut().zip(b"pmix.timeout") {
-            *to = *from as i8;
+            *to = c_char::from_ne_bytes([*from]);
         }
         let mut data = Data { whole: [0; 3] };
         data.int32 = i32::try_from(seconds).unwrap_or(i32::MAX);

@@ -19,6 +19,7 @@ macro_rules! suite {
                 long_letters_go_round_in_a_circle
                 groups_do_not_mix
                 a_wrong_key_touches_nothing
+                memory_that_one_rank_has_not_nobody_has
                 a_revoked_block_is_an_error
                 a_member_that_leaves_breaks_the_group_for_all
                 operations_on_a_rank_that_left_fail

@@ -122,6 +122,14 @@ pub fn a_wrong_key_touches_nothing(wire: &Wire) {
     });
 }
 
+pub fn memory_that_one_rank_has_not_nobody_has(wire: &Wire) {
+    run(wire, 3, |world| {
+        let bytes = if world.rank() == 1 { usize::MAX / 2 } else { 64 };
+        assert!(matches!(world.symmetric(bytes), Err(Error::Memory(_))));
+        world.symmetric(64).unwrap();
+    });
+}
+
 pub fn a_revoked_block_is_an_error(wire: &Wire) {
     run(wire, 3, |world| {
         let (all, me) = (world.all(), world.rank());

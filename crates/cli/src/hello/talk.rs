@@ -36,10 +36,14 @@ pub fn talk(job: Job, talk: Talk) -> anyhow::Result<()> {
         trips += 1;
         let question = content(me, trips);
         say(&mut endpoint, &mut ears, next, ASK, trips, &question)?;
-        let waiting = Waiting { what: "the answer to a greeting", on: Some(next) };
-        endpoint
-            .wait_for(waiting, &mut ears, None, |_, ears| ears.answer.is_some())
-            .with_context(|| format!("round trip {trips} with rank {next}"))?;
+        let waiting = Waiting { what: "the answer to a greeting", on: None };
+        // A loss is told after the last message, which may be the answer.
+        endpoint.wait_for(waiting, &mut ears, None, |_, ears| {
+            ears.answer.is_some() || ears.lost.contains(&next)
+        })?;
+        if ears.answer.is_none() {
+            bail!("peer {next} is gone after {trips} round trips: {:?}", endpoint.peer_state(next));
+        }
         let (number, bytes) = ears.answer.take().expect("waited for above");
         if number != trips || bytes != question {
             bail!("round trip {trips} with rank {next} came back as {number} with {bytes:?}");
@@ -55,8 +59,12 @@ pub fn talk(job: Job, talk: Talk) -> anyhow::Result<()> {
 fn part(endpoint: &mut Endpoint, ears: &mut Ears, size: u32) -> anyhow::Result<()> {
     say(endpoint, ears, Peer(0), DONE, 0, &[])?;
     if endpoint.me() != Peer(0) {
-        let waiting = Waiting { what: "the end of all ranks' talk", on: Some(Peer(0)) };
-        return Ok(endpoint.wait_for(waiting, ears, None, |_, ears| ears.over)?);
+        let waiting = Waiting { what: "the end of all ranks' talk", on: None };
+        endpoint.wait_for(waiting, ears, None, |_, ears| ears.over || ears.lost.contains(&Peer(0)))?;
+        if !ears.over {
+            bail!("peer 0 is gone: {:?}", endpoint.peer_state(Peer(0)));
+        }
+        return Ok(());
     }
     let waiting = Waiting { what: "all ranks to be done", on: None };
     endpoint.wait_for(waiting, ears, None, |_, ears| {

@@ -10,7 +10,7 @@ use crate::agent::Bind;
 #[command(after_long_help = EXAMPLES)]
 pub struct RunOptions {
     /// Number of ranks [default: one a slot]
-    #[arg(short = 'n', long = "ranks", aliases = ["np", "n", "c"], short_alias = 'c', value_name = "N")]
+    #[arg(short = 'n', long = "ranks", aliases = ["np", "n", "c"], short_alias = 'c', value_name = "N", value_parser = parse_ranks, allow_negative_numbers = true)]
     pub ranks: Option<u32>,
 
     /// Hosts and their slots: a:4,b:4 (a host without a number has one slot)
@@ -163,6 +163,11 @@ impl std::fmt::Display for PortRange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}-{}", self.first, self.last)
     }
+}
+
+/// A number of ranks; nought is refused later, with the other numbers that make no sense together.
+fn parse_ranks(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "expected a number of ranks from 1 up, such as -n 4".into())
 }
 
 /// A number of seconds, with or without a fraction or a trailing `s`.

@@ -76,8 +76,35 @@ impl Agent {
             "the remote shell {ended} before an agent answered{}\n  it was: {}\n{}",
             self.last_complaints(),
             self.line,
-            "  try that command by hand; --remote-shell sets another, --remote-program says where barewire is there"
+            self.hint()
         )
+    }
+
+    /// What to do about the remote shell's complaint.
+    fn hint(&self) -> String {
+        let host = &self.host;
+        let says = |words: &str| self.words.contains(words);
+        match () {
+            () if says("Could not resolve") => {
+                format!("  is the name right? `getent hosts {host}` shows what this host knows about it")
+            }
+            () if says("Connection refused") => {
+                "  no ssh server answers there: start one, or set another way in with --remote-shell".into()
+            }
+            () if says("Permission denied") => {
+                format!("  ssh must work without a password: `ssh-copy-id {host}`, then `ssh {host} true`")
+            }
+            () if says("Host key verification failed") => {
+                format!("  the host is not known yet: run `ssh {host} true` once and accept its key")
+            }
+            () if says("not found") => {
+                "  is barewire installed there, at the same place? --remote-program says where else".into()
+            }
+            () => {
+                "  try that command by hand; --remote-shell sets another, --remote-program says where barewire is there"
+                    .into()
+            }
+        }
     }
 
     /// Whether anything more is to be expected of it.

@@ -100,11 +100,16 @@ impl Hub {
             self.waiting_in_barrier -= 1;
         }
         let reply = Reply::Lost { rank, reason }.encode();
-        for (other, member) in (0..).zip(&self.members) {
-            let tell = reason != LostReason::Exited(0) || waiting.contains(&other);
-            if tell && member.lost.is_none() && member.dialect == Some(Dialect::Frames) {
-                out.push((other, reply.clone()));
+        let hears = |other: &u32| {
+            let member = &self.members[*other as usize];
+            member.lost.is_none() && member.dialect == Some(Dialect::Frames)
+        };
+        let size = u32::try_from(self.members.len()).unwrap_or(u32::MAX);
+        match reason {
+            LostReason::Exited(0) => {
+                out.extend(waiting.into_iter().filter(hears).map(|other| (other, reply.clone())))
             }
+            _ => out.extend((0..size).filter(hears).map(|other| (other, reply.clone()))),
         }
         if reason.is_final() {
             self.gone.get_or_insert(rank);

@@ -177,10 +177,11 @@ impl Endpoint {
         let far = match self.imports.known.get(&id) {
             Some(Import::Mapped(_)) => false,
             Some(Import::Asked | Import::ByPackets) => true,
-            None => {
-                self.direct(key)?;
-                true
-            }
+            None => match self.direct(key) {
+                // There may be no room to ask for it just now.
+                Ok(_) | Err(RegionError::Send(SendError::Full)) => true,
+                Err(error) => return Err(error),
+            },
         };
         let owner = self.peers.get(key.owner.index()).ok_or(SendError::NoSuchPeer(key.owner))?;
         if owner.is_gone() {

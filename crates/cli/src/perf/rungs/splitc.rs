@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use barewire::splitc::{Global, SplitC};
-use barewire_core::Endpoint;
+use barewire_core::{Endpoint, Peer};
 
-use super::{Bench, PATIENCE, each};
+use super::{Bench, Kept, PATIENCE, Trips, each};
 use crate::perf::worker::Command;
 
 /// Bytes of the place that is accessed.
@@ -76,11 +76,31 @@ impl SplitcBench {
 }
 
 impl Bench for SplitcBench {
-    fn meet(&mut self) -> Result<()> {
-        Ok(self.sc.barrier()?)
+    fn meet(&mut self) -> Option<Result<()>> {
+        Some(self.sc.barrier().map_err(Into::into))
     }
 
-    fn once(&mut self, command: &Command) -> Result<f64> {
+    fn tell_here(&mut self, _: Peer) -> Result<()> {
+        bail!("Split-C meets in a barrier")
+    }
+
+    fn hear_here(&mut self, _: u32) -> Result<()> {
+        bail!("Split-C meets in a barrier")
+    }
+
+    fn burst(&mut self, _: &str, _: usize, _: u64) -> Result<f64> {
+        bail!("Split-C has no messages to send in bursts")
+    }
+
+    fn idle(&mut self) {
+        self.sc.poll();
+    }
+
+    fn close(self: Box<Self>) -> Option<(Endpoint, Option<Kept>)> {
+        None
+    }
+
+    fn once(&mut self, command: &Command, _: &mut Trips) -> Result<f64> {
         let Some(verb) = command.what.strip_prefix("splitc/") else {
             bail!("Split-C has no measurement called {}", command.what)
         };
