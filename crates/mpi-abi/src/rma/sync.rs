@@ -154,7 +154,11 @@ impl Window {
 
     /// `MPI_Win_lock_all`.
     pub fn lock_all(&self) -> Result<()> {
-        if self.state().epoch.locked_all || !self.state().epoch.locked.is_empty() {
+        let held = {
+            let state = self.state();
+            state.epoch.locked_all || !state.epoch.locked.is_empty()
+        };
+        if held {
             return Err(Error::new(Class::RmaSync, "a lock is held already"));
         }
         self.ask_all(&self.everybody(), Kind::LockShared)?;
