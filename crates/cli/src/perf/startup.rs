@@ -2,7 +2,7 @@
 //! beside the launchers of others. The program only joins its job and meets the other ranks.
 //!
 //! Rounds alternate between the launchers. Memory is the proportional share (PSS) of the launcher and everything under
-//! it while all ranks wait in a barrier's shadow.
+//! it once all ranks have met and before the first one ends.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
