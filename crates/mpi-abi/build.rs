@@ -10,6 +10,10 @@ use std::path::Path;
 #[allow(dead_code, reason = "the tests use the rest")]
 mod table;
 
+#[path = "abi/fortran.rs"]
+#[allow(dead_code, reason = "the tests use the rest")]
+mod fortran;
+
 fn main() {
     println!("cargo:rerun-if-changed=abi");
     println!("cargo:rerun-if-changed=src/shim");
@@ -20,12 +24,19 @@ fn main() {
     for name in written.keys() {
         assert!(functions.iter().any(|f| f.name == *name), "P{name} is not a function of the standard");
     }
+    let forms = table::Forms::read(Path::new("src/shim"));
     let mut out = String::new();
     for function in &functions {
-        entry_points(&mut out, function, written.get(&function.name));
+        let written = written.get(&function.name);
+        match forms.of(&function.name).filter(|_| written.is_none()) {
+            Some(form) => one_of_several(&mut out, function, &form),
+            None => entry_points(&mut out, function, written),
+        }
     }
     let directory = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
     std::fs::write(Path::new(&directory).join("entry_points.rs"), out).expect("OUT_DIR is writable");
+    let fortran = fortran::entry_points(&functions);
+    std::fs::write(Path::new(&directory).join("fortran.rs"), fortran).expect("OUT_DIR is writable");
 }
 
 fn entry_points(out: &mut String, function: &table::Function, written: Option<&table::HandWritten>) {
@@ -53,6 +64,34 @@ fn entry_points(out: &mut String, function: &table::Function, written: Option<&t
     let header = format!("/// The standard's `{name}`.\n#[unsafe(no_mangle)]\npub extern \"C\" fn");
     writeln!(out, "{header} {name}({declared}) -> {returns} {{ {twin}({passed}) }}")
         .expect("a string takes it");
+}
+
+/// An entry point that is one form of a function written once for all of them.
+fn one_of_several(out: &mut String, function: &table::Function, form: &table::Form) {
+    let name = &function.name;
+    let declared: Vec<String> =
+        function.parameters.iter().map(|p| format!("{}: {}", p.name, p.argument_type())).collect();
+    let declared = declared.join(", ");
+    let names: Vec<&str> = function.parameters.iter().map(|p| p.name.as_str()).collect();
+    let given = &names[..names.len() - form.taken];
+    let arguments: Vec<&str> = form.how.into_iter().chain(given.iter().copied()).collect();
+    let on = function.error_object().expect("a function with several forms has an error handler");
+    let width = match (form.generic, form.wide) {
+        (false, _) => "",
+        (true, false) => "::<c_int>",
+        (true, true) => "::<i64>",
+    };
+    let called = format!("crate::shim::{}::{}{width}({})", form.module, form.function, arguments.join(", "));
+    let header = "#[unsafe(no_mangle)]\npub extern \"C\" fn";
+    writeln!(
+        out,
+        "/// The standard's `{name}`.\n{header} P{name}({declared}) -> c_int {{ \
+         crate::fault::guard({}.into(), \"P{name}\", || {called}) }}\n\
+         /// The standard's `{name}`.\n{header} {name}({declared}) -> c_int {{ P{name}({}) }}",
+        on.name,
+        names.join(", "),
+    )
+    .expect("a string takes it");
 }
 
 fn stub(out: &mut String, function: &table::Function, declared: &str) {

@@ -1,5 +1,7 @@
 //! `barewire hello`: the smallest parallel program, to see whether starting one works here.
 
+mod talk;
+
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -13,6 +15,15 @@ pub struct HelloOptions {
     /// Exchange address cards with both neighbours and meet all ranks
     #[arg(long)]
     exchange: bool,
+    /// Open an endpoint and make so many round trips with the next rank, checking each
+    #[arg(long, value_name = "N")]
+    rounds: Option<u64>,
+    /// The same for so many seconds
+    #[arg(long, value_name = "SECONDS", conflicts_with = "rounds")]
+    seconds: Option<f64>,
+    /// Talk over TCP even within a host
+    #[arg(long)]
+    tcp: bool,
     /// Stay in the job for so many milliseconds
     #[arg(long, value_name = "MS", default_value = "0")]
     linger_ms: u64,
@@ -31,6 +42,11 @@ pub struct HelloOptions {
 pub fn run(options: &HelloOptions) -> anyhow::Result<ExitCode> {
     let job = boot::from_environment()?;
     let (rank, size) = (job.rank, job.size);
+    if options.rounds.is_some() || options.seconds.is_some() {
+        let time = options.seconds.map(Duration::try_from_secs_f64).transpose().context("--seconds")?;
+        talk::talk(job, talk::Talk { rounds: options.rounds, time, tcp: options.tcp })?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let Directory::Boot(mut client) = job.directory else {
         println!("hello from rank {rank} of {size}, alone");
         return Ok(ExitCode::SUCCESS);
@@ -62,7 +78,7 @@ fn exchange(client: &mut Client, rank: u32, size: u32) -> anyhow::Result<()> {
         loop {
             match next(client)? {
                 Event::Card { rank, bytes } if rank == neighbour && bytes == card(neighbour) => break,
-                Event::Lost { reason: LostReason::Left, .. } => {}
+                Event::Lost { reason: LostReason::Left, .. } | Event::Report | Event::Explain => {}
                 other => bail!("rank {rank} asked for the card of {neighbour} and got {other:?}"),
             }
         }

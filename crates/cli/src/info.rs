@@ -2,30 +2,59 @@
 
 use std::process::ExitCode;
 
+use anyhow::Context;
 use barewire_core::boot::{self, environment};
 use barewire_core::job::Directory;
 use rustix::process::Resource;
 
 use crate::agent::Topology;
 use crate::machine;
+use crate::run::ask;
 
 /// Options of `barewire info`.
 #[derive(Debug, clap::Args)]
 pub struct InfoOptions {
-    /// Say why each thing was chosen, too
+    /// Say why each thing was chosen, too, and which wires the jobs use that run here now
     #[arg(long)]
     explain: bool,
+    /// Of the job of this launcher (its process id), say which wire each pair of ranks uses, and why
+    #[arg(long, value_name = "PID")]
+    job: Option<u32>,
 }
 
 /// Prints what is here.
 pub fn run(options: &InfoOptions) -> anyhow::Result<ExitCode> {
+    if let Some(launcher) = options.job {
+        print!("{}", running(launcher)?);
+        return Ok(ExitCode::SUCCESS);
+    }
     host();
     wires(options.explain);
     interfaces(options.explain);
     limits();
     variables();
     job();
+    if options.explain {
+        for launcher in ask::launchers() {
+            if let Some(text) = ask::ask(launcher) {
+                println!("running     the job of launcher {launcher}; {text}");
+            }
+        }
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Which wires a running job uses.
+fn running(launcher: u32) -> anyhow::Result<String> {
+    ask::ask(launcher).with_context(|| {
+        let others: Vec<_> = ask::launchers().iter().map(ToString::to_string).collect();
+        let others = if others.is_empty() {
+            "no launcher runs here".into()
+        } else {
+            format!("running here: {}", others.join(", "))
+        };
+        format!("process {launcher} is no launcher of yours that answers; {others}")
+    })
 }
 
 fn host() {

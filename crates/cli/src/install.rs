@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
 use clap_complete::Shell;
@@ -17,7 +17,7 @@ pub struct InstallOptions {
     /// Replace files that something else installed there
     #[arg(long)]
     force: bool,
-    /// Install no mpirun and mpiexec
+    /// Install no mpirun, mpiexec, mpicc, mpicxx and mpifort
     #[arg(long)]
     no_mpi_names: bool,
 }
@@ -34,6 +34,9 @@ pub fn run(options: &InstallOptions) -> anyhow::Result<ExitCode> {
     }
     let beside = here.parent().context("this program is in no directory")?;
     libraries(&layout, beside)?;
+    if !options.no_mpi_names {
+        wrappers(&layout)?;
+    }
     documents(&layout)?;
     println!("installed under {}", options.prefix.display());
     if !on_path(&options.prefix.join("bin")) {
@@ -56,15 +59,38 @@ fn libraries(layout: &Layout, beside: &Path) -> anyhow::Result<()> {
             }
             None => layout.copy(&found, &format!("lib/{}", library.file), 0o755)?,
         }
-        let header = format!("include/{}", library.header);
-        match first_of(beside, &[library.header, &format!("../{header}")]) {
-            Some(found) => layout.copy(&found, &header, 0o644)?,
-            None => drop(layout.write(&header, library.header_text.as_bytes())?),
+        for (name, text) in library.headers {
+            layout.write(&format!("include/{name}"), text.as_bytes())?;
         }
         layout.write(
             &format!("lib/pkgconfig/{}.pc", library.name),
             library.pkg_config(&layout.prefix).as_bytes(),
         )?;
+    }
+    Ok(())
+}
+
+/// The compiler wrappers, and the Fortran module in the form of the compiler that is here.
+fn wrappers(layout: &Layout) -> anyhow::Result<()> {
+    for (name, compiler, flags) in WRAPPERS {
+        let script = include_str!("wrapper.sh").replace("@compiler@", compiler).replace("@flags@", flags);
+        let path = layout.write(&format!("bin/{name}"), script.as_bytes())?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
+            .with_context(|| path.display().to_string())?;
+    }
+    let include = layout.prefix.join("include");
+    let mut compiler = Command::new("gfortran");
+    compiler
+        .arg("-fsyntax-only")
+        .arg("-I")
+        .arg(&include)
+        .arg("-J")
+        .arg(&include)
+        .arg(include.join("mpi.f90"));
+    match compiler.output() {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => println!("no Fortran module: {}", String::from_utf8_lossy(&output.stderr).trim()),
+        Err(_) => println!("no gfortran here, so no Fortran module: mpif.h works without it"),
     }
     Ok(())
 }
@@ -155,9 +181,7 @@ struct Library {
     what: &'static str,
     file: &'static str,
     versioned: Option<&'static str>,
-    header: &'static str,
-    /// The header as it was when this program was built, for where no file lies beside it.
-    header_text: &'static str,
+    headers: &'static [(&'static str, &'static str)],
     link: &'static str,
 }
 
@@ -173,14 +197,29 @@ impl Library {
     }
 }
 
+const MPI_HEADERS: &[(&str, &str)] = &[
+    ("mpi.h", include_str!("../../mpi-abi/include/mpi.h")),
+    ("mpif.h", include_str!("../../mpi-abi/include/mpif.h")),
+    ("mpi.f90", include_str!("../../mpi-abi/include/mpi.f90")),
+];
+
+/// The compiler wrappers: a name, the compiler, and what the compiler needs beside the usual.
+const WRAPPERS: &[(&str, &str, &str)] = &[
+    ("mpicc", "${BAREWIRE_CC:-cc}", ""),
+    ("mpicxx", "${BAREWIRE_CXX:-c++}", ""),
+    ("mpic++", "${BAREWIRE_CXX:-c++}", ""),
+    ("mpifort", "${BAREWIRE_FC:-gfortran}", "-fallow-argument-mismatch"),
+    ("mpif90", "${BAREWIRE_FC:-gfortran}", "-fallow-argument-mismatch"),
+    ("mpif77", "${BAREWIRE_FC:-gfortran}", "-fallow-argument-mismatch"),
+];
+
 const LIBRARIES: &[Library] = &[
     Library {
         name: "barewire-mpi",
         what: "Barewire's MPI, standard ABI",
         file: "libmpi_abi.so",
         versioned: Some("libmpi_abi.so.1"),
-        header: "mpi.h",
-        header_text: include_str!("../../mpi-abi/include/mpi.h"),
+        headers: MPI_HEADERS,
         link: "mpi_abi",
     },
     Library {
@@ -188,8 +227,7 @@ const LIBRARIES: &[Library] = &[
         what: "Barewire's BMI",
         file: "libbmi.so",
         versioned: None,
-        header: "bmi.h",
-        header_text: include_str!("../../bmi-abi/include/bmi.h"),
+        headers: &[("bmi.h", include_str!("../../bmi-abi/include/bmi.h"))],
         link: "bmi",
     },
 ];

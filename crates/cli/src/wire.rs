@@ -3,10 +3,14 @@
 //! An agent is this same program on another host (or, for the ranks of this host, beside the launcher). It starts ranks,
 //! carries their bytes and reports their ends; all decisions are the launcher's.
 
+use std::path::PathBuf;
+
 use barewire_core::boot::frame::{FrameError, Reader, Writer};
 
+use crate::run::options::PortRange;
+
 /// The protocol's version; launcher and agents must agree.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Longest body of a frame: environments and lists of ranks are long.
 pub const BODY_BYTES_MAX: usize = 16 << 20;
 /// Most bytes of output or input in one frame.
@@ -33,6 +37,27 @@ pub enum Down {
     Kill,
     /// Say what every rank is doing.
     Describe,
+    /// Start agents on these hosts, and carry what is said between them and the launcher.
+    Branch(Branch),
+    /// Words for the agent of another host, behind this one: a whole frame.
+    Pass { host: u32, bytes: Vec<u8> },
+}
+
+/// Hosts that are looked after through one agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Branch {
+    /// Most agents that one process starts.
+    pub fan_out: u32,
+    /// The command that runs a command on another host.
+    pub shell: String,
+    /// Where this program is there.
+    pub program: PathBuf,
+    /// The interface to be called at.
+    pub interface: Option<String>,
+    /// The ports to be called at.
+    pub ports: Option<PortRange>,
+    /// The hosts' numbers and names.
+    pub hosts: Vec<(u32, String)>,
 }
 
 /// What an agent must know about the job.
@@ -122,6 +147,10 @@ pub enum Up {
     Described { rank: u32, text: String },
     /// All ranks have ended and nothing of theirs is left.
     Done,
+    /// Words of the agent of another host, behind this one: a whole frame.
+    From { host: u32, bytes: Vec<u8> },
+    /// The agent of another host, behind this one, cannot be started or is lost.
+    Missing { host: u32, reason: String },
 }
 
 impl Down {
@@ -152,6 +181,18 @@ impl Down {
             Self::Stop => w.frame(70),
             Self::Kill => w.frame(71),
             Self::Describe => w.frame(72),
+            Self::Branch(branch) => {
+                let (first, last) = branch.ports.map_or((0, 0), |ports| (ports.first, ports.last));
+                w.u32(branch.fan_out)
+                    .bytes(branch.shell.as_bytes())
+                    .bytes(branch.program.as_os_str().as_encoded_bytes())
+                    .bytes(branch.interface.as_deref().unwrap_or_default().as_bytes())
+                    .u32(first.into())
+                    .u32(last.into())
+                    .list(&branch.hosts, |w, (number, name)| w.u32(*number).bytes(name.as_bytes()))
+                    .frame(73)
+            }
+            Self::Pass { host, bytes } => w.u32(*host).bytes(bytes).frame(74),
         }
     }
 
@@ -181,6 +222,8 @@ impl Down {
             70 => Self::Stop,
             71 => Self::Kill,
             72 => Self::Describe,
+            73 => Self::Branch(branch(&mut r)?),
+            74 => Self::Pass { host: r.u32()?, bytes: r.bytes()?.to_vec() },
             kind => return Err(FrameError::UnknownKind { kind }),
         };
         r.finish()?;
@@ -208,8 +251,20 @@ impl Up {
             Self::BootBroken { rank, reason } => w.u32(*rank).bytes(reason.as_bytes()).frame(104),
             Self::Ended { rank, status } => w.u32(*rank).i32(*status).frame(105),
             Self::Described { rank, text } => w.u32(*rank).bytes(text.as_bytes()).frame(106),
-            Self::Done => w.frame(107),
+            Self::Done => w.frame(DONE),
+            Self::From { host, bytes } => w.u32(*host).bytes(bytes).frame(FROM),
+            Self::Missing { host, reason } => w.u32(*host).bytes(reason.as_bytes()).frame(MISSING),
         }
+    }
+
+    /// Whether a frame of this kind names the host it is about, behind the one that sends it.
+    pub fn is_from_below(kind: u8) -> bool {
+        matches!(kind, FROM | MISSING)
+    }
+
+    /// Whether a frame of this kind is an agent's last.
+    pub fn is_done(kind: u8) -> bool {
+        kind == DONE
     }
 
     /// Reads a frame's body.
@@ -231,13 +286,34 @@ impl Up {
             104 => Self::BootBroken { rank: r.u32()?, reason: r.text()? },
             105 => Self::Ended { rank: r.u32()?, status: r.i32()? },
             106 => Self::Described { rank: r.u32()?, text: r.text()? },
-            107 => Self::Done,
+            DONE => Self::Done,
+            FROM => Self::From { host: r.u32()?, bytes: r.bytes()?.to_vec() },
+            MISSING => Self::Missing { host: r.u32()?, reason: r.text()? },
             kind => return Err(FrameError::UnknownKind { kind }),
         };
         r.finish()?;
         Ok(up)
     }
 }
+
+fn branch(r: &mut Reader<'_>) -> Result<Branch, FrameError> {
+    use std::os::unix::ffi::OsStringExt;
+    let fan_out = r.u32()?;
+    let shell = r.text()?;
+    let program = PathBuf::from(std::ffi::OsString::from_vec(r.bytes()?.to_vec()));
+    let interface = Some(r.text()?).filter(|name| !name.is_empty());
+    let ports = match (u16::try_from(r.u32()?), u16::try_from(r.u32()?)) {
+        (Ok(0), Ok(0)) => None,
+        (Ok(first), Ok(last)) => Some(PortRange { first, last }),
+        _ => return Err(r.malformed()),
+    };
+    let hosts = r.list(|r| Ok((r.u32()?, r.text()?)))?;
+    Ok(Branch { fan_out, shell, program, interface, ports, hosts })
+}
+
+const DONE: u8 = 107;
+const FROM: u8 = 108;
+const MISSING: u8 = 109;
 
 #[cfg(test)]
 mod tests {
@@ -272,6 +348,15 @@ mod tests {
             Down::Stop,
             Down::Kill,
             Down::Describe,
+            Down::Branch(Branch {
+                fan_out: 3,
+                shell: "ssh".into(),
+                program: "/bin/barewire".into(),
+                interface: Some("eth0".into()),
+                ports: Some(PortRange { first: 1, last: 2 }),
+                hosts: vec![(7, "node7".into())],
+            }),
+            Down::Pass { host: 7, bytes: Down::Stop.encode() },
         ] {
             let bytes = down.encode();
             let (kind, body) = parts(&bytes);
@@ -294,6 +379,8 @@ mod tests {
             Up::Ended { rank: 1, status: 9 },
             Up::Described { rank: 1, text: "asleep".into() },
             Up::Done,
+            Up::From { host: 3, bytes: Up::Done.encode() },
+            Up::Missing { host: 3, reason: "gone".into() },
         ] {
             let bytes = up.encode();
             let (kind, body) = parts(&bytes);

@@ -19,6 +19,41 @@ fn collectives_move_and_combine_the_right_elements() {
 }
 
 #[test]
+fn operations_go_on_while_the_program_does_something_else() {
+    same_output("nonblocking", &[1, 2, 3, 4]);
+}
+
+#[test]
+fn two_groups_talk_to_each_other() {
+    same_output("inter", &[2, 3, 4]);
+}
+
+#[test]
+fn windows_are_read_written_and_updated() {
+    same_output("onesided", &[1, 2, 3, 4]);
+}
+
+#[test]
+fn floods_are_bounded_and_receives_are_found_in_any_order() {
+    same_output("queues", &[2]);
+}
+
+/// Collective calls by their number in `killed.c`; 15 is a receive from anybody.
+#[test]
+fn a_killed_rank_is_told_to_those_in_a_collective_call_with_it() {
+    let libraries = libraries("killed");
+    let program = compile("killed", &libraries);
+    let path = format!("LD_LIBRARY_PATH={}", libraries.display());
+    for which in 0..=16 {
+        let which = which.to_string();
+        let program = program.to_str().expect("a path of ours is text");
+        let ran = run(&["--keep-going", "-n", "4", "env", &path, program, &which]);
+        let told = ran.lines().iter().filter(|line| line.ends_with(" was told")).count();
+        assert_eq!(told, 3, "{which}: {ran:#?}");
+    }
+}
+
+#[test]
 fn abort_ends_all_ranks_with_its_code() {
     let libraries = libraries("abort");
     let ran = on_ours(&compile("abort", &libraries), &libraries, 3);
@@ -85,7 +120,7 @@ fn libraries(name: &str) -> PathBuf {
 fn compile(name: &str, libraries: &Path) -> PathBuf {
     let program = libraries.join(name);
     let mut compiler = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
-    compiler.args(["-std=c11", "-Wall", "-Wextra", "-Werror"]);
+    compiler.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror"]);
     // gcc takes addresses that are only marks, such as MPI_IN_PLACE, for arrays that are too short.
     compiler.args(["-Wno-stringop-overflow", "-Wno-stringop-overread"]);
     compiler.arg("-I").arg(sources().join("include"));

@@ -1,22 +1,28 @@
 //! Beside other launchers and other MPIs: ours under theirs, theirs under ours.
 //!
-//! Peers are found by `PEER_MPICH`, `PEER_INTEL` and `PEER_OPENMPI`, the prefixes they are installed under; Slurm's `srun`
-//! by PATH. These tests are ignored by default, because not every machine has the peers; run with `-- --ignored` and
-//! without a peer, they fail and say which variable to set.
+//! Peers are where `barewire perf peers --install` puts them: under `BAREWIRE_PEERS`, or in the user's cache. Slurm comes from
+//! Debian's packages and is started by the test. These tests are ignored by default, because not every machine has the peers;
+//! `./test peers` installs them and runs these. Without a peer they fail and say what to do.
 
 mod common;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use common::slurm::Slurm;
 use common::{BAREWIRE, Folder, Ran};
 
 /// The prefix of a peer.
 #[track_caller]
-fn peer(variable: &str) -> PathBuf {
-    let prefix = std::env::var_os(variable).map(PathBuf::from);
-    let prefix = prefix.unwrap_or_else(|| panic!("set {variable} to the prefix the peer is installed under"));
-    assert!(prefix.join("bin/mpiexec").exists(), "{variable}: no bin/mpiexec in {}", prefix.display());
+fn peer(name: &str) -> PathBuf {
+    let cache =
+        || PathBuf::from(std::env::var_os("HOME").expect("HOME is set")).join(".cache/barewire/peers");
+    let prefix = std::env::var_os("BAREWIRE_PEERS").map_or_else(cache, PathBuf::from).join(name);
+    assert!(
+        prefix.join("bin/mpiexec").exists(),
+        "no {}: run `barewire perf peers --install`, or `./test peers`",
+        prefix.join("bin/mpiexec").display()
+    );
     prefix
 }
 
@@ -24,24 +30,40 @@ fn ran(command: &mut Command) -> Ran {
     command.output().expect("it starts").into()
 }
 
-fn hello_under(prefix: &Path) {
-    let ran =
-        ran(Command::new(prefix.join("bin/mpiexec")).args(["-n", "5", BAREWIRE, "hello", "--exchange"]));
-    ran.expect(0, "");
+fn mpiexec(name: &str) -> Command {
+    let mut command = Command::new("timeout");
+    command.arg("60").arg(peer(name).join("bin/mpiexec")).env_remove(common::MPICH);
+    if name == "openmpi" {
+        command.args(["--allow-run-as-root", "--map-by", ":oversubscribe"]);
+    }
+    command
+}
+
+/// Ranks, sizes and hosts are right, and the ranks reach each other through what the launcher passed on.
+#[track_caller]
+fn five_ranks_meet_and_talk(launcher: &dyn Fn() -> Command) {
+    let met = ran(launcher().args(["-n", "5", BAREWIRE, "hello", "--exchange"]));
+    met.expect(0, "one of 5 there");
     let ranks: Vec<_> =
-        ran.lines().iter().map(|line| line.split(" on ").next().unwrap().to_owned()).collect();
+        met.lines().iter().map(|line| line.split(" on ").next().unwrap().to_owned()).collect();
     assert_eq!(
         ranks,
         (0..5).map(|rank| format!("hello from rank {rank} of 5")).collect::<Vec<_>>(),
-        "{ran:#?}"
+        "{met:#?}"
     );
-    assert!(ran.out.contains("one of 5 there"), "{ran:#?}");
+    let talked = ran(launcher().args(["-n", "5", BAREWIRE, "hello", "--rounds", "20"]));
+    talked.expect(0, "");
+    for rank in 0..5 {
+        let next = (rank + 1) % 5;
+        let line = format!("rank {rank} of 5: 20 round trips with rank {next}, all correct, by shm");
+        assert!(talked.out.contains(&line), "no {line:?} in {talked:#?}");
+    }
 }
 
 /// The status of a job that a rank aborts with 42; `None` if the launcher chose to end by a signal.
-fn abort_under(prefix: &Path) -> Option<i32> {
+fn abort_under(name: &str) -> Option<i32> {
     let words = ["-n", "3", BAREWIRE, "hello", "--abort", "1", "--linger-ms", "100000"];
-    ran(Command::new(prefix.join("bin/mpiexec")).args(words)).code
+    ran(mpiexec(name).args(words)).code
 }
 
 /// An MPI program, built for the standard ABI, that finds its library by LD_LIBRARY_PATH.
@@ -71,54 +93,56 @@ fn theirs_under_ours(library: &Path, program: &Path) {
 }
 
 #[test]
-#[ignore = "needs MPICH: PEER_MPICH"]
+#[ignore = "needs MPICH: ./test peers"]
 fn ours_starts_and_aborts_under_mpich() {
-    hello_under(&peer("PEER_MPICH"));
-    assert_eq!(abort_under(&peer("PEER_MPICH")), Some(42));
+    five_ranks_meet_and_talk(&|| mpiexec("mpich"));
+    assert_eq!(abort_under("mpich"), Some(42));
 }
 
 #[test]
-#[ignore = "needs Intel MPI: PEER_INTEL"]
+#[ignore = "needs Intel MPI: ./test peers"]
 fn ours_starts_and_aborts_under_intel() {
-    hello_under(&peer("PEER_INTEL"));
+    five_ranks_meet_and_talk(&|| mpiexec("impi-rt"));
     // Its launcher sometimes ends as its ranks do: by a signal.
-    assert!(matches!(abort_under(&peer("PEER_INTEL")), Some(42) | None));
+    assert!(matches!(abort_under("impi-rt"), Some(42) | None));
 }
 
 #[test]
-#[ignore = "needs MPICH and a C compiler: PEER_MPICH"]
+#[ignore = "needs Open MPI: ./test peers"]
+fn ours_starts_and_aborts_under_open_mpi_by_pmix() {
+    five_ranks_meet_and_talk(&|| mpiexec("openmpi"));
+    assert_eq!(abort_under("openmpi"), Some(42));
+}
+
+#[test]
+#[ignore = "needs MPICH and a C compiler: ./test peers"]
 fn programs_of_mpich_run_under_ours() {
-    let mpich = peer("PEER_MPICH");
+    let mpich = peer("mpich");
     let folder = Folder::new("mpich");
     theirs_under_ours(&mpich.join("lib"), &build(&folder, &mpich));
 }
 
 #[test]
-#[ignore = "needs Intel MPI, MPICH's headers and a C compiler: PEER_INTEL, PEER_MPICH"]
+#[ignore = "needs Intel MPI, MPICH's headers and a C compiler: ./test peers"]
 fn programs_of_intel_run_under_ours() {
     let folder = Folder::new("intel");
-    let program = build(&folder, &peer("PEER_MPICH"));
-    theirs_under_ours(&peer("PEER_INTEL").join("lib"), &program);
+    let program = build(&folder, &peer("mpich"));
+    theirs_under_ours(&peer("impi-rt").join("lib"), &program);
 }
 
 #[test]
-#[ignore = "needs Open MPI: PEER_OPENMPI"]
-fn open_mpis_launcher_is_refused_by_name() {
-    let mpiexec = peer("PEER_OPENMPI").join("bin/mpiexec");
-    let words = ["--allow-run-as-root", "--oversubscribe", "-n", "2", BAREWIRE, "hello"];
-    let ran = ran(Command::new(mpiexec).args(words));
-    assert_ne!(ran.code, Some(0));
-    assert!(ran.err.contains("started by Open MPI's mpirun"), "{ran:#?}");
-    assert_eq!(ran.out, "", "nobody may believe to be alone");
-}
-
-#[test]
-#[ignore = "needs a running Slurm: srun in PATH"]
-fn ours_starts_under_srun() {
-    let pmi = ran(Command::new("srun").args(["--mpi=pmi2", "-n", "2", BAREWIRE, "hello", "--exchange"]));
-    pmi.expect(0, "rank 1 of 2");
-    let none = ran(Command::new("srun").args(["--mpi=none", "-n", "2", BAREWIRE, "hello"]));
-    assert!(none.err.contains("srun --mpi=pmi2"), "{none:#?}");
+#[ignore = "needs root and Slurm: ./test peers"]
+fn ours_starts_under_a_real_slurm_by_pmi2_and_pmix() {
+    let slurm = Slurm::start();
+    for mpi in ["--mpi=pmi2", "--mpi=pmix"] {
+        five_ranks_meet_and_talk(&|| {
+            let mut srun = slurm.command("srun");
+            srun.arg(mpi);
+            srun
+        });
+    }
+    let none = ran(slurm.command("srun").args(["--mpi=none", "-n", "2", BAREWIRE, "hello"]));
+    assert!(none.err.contains("srun --mpi=pmi2") && none.out.is_empty(), "{none:#?}");
 }
 
 const PROGRAM: &str = r#"

@@ -220,8 +220,10 @@ fn mistakes_are_answered_with_what_to_do() {
         (&["-n", "0", "true"], 2, "at least one rank"),
         (&["-n", "1000000", "true"], 1, "use more hosts"),
         (&["-n", "99999999", "true"], 2, "was another number meant?"),
-        (&[], 2, "Usage:"),
-        (&["-n", "2"], 2, "PROGRAM"),
+        (&[], 2, "there is no program to start"),
+        (&["-n", "2"], 2, "write it after the options"),
+        (&["-n", "-3", "true"], 2, "a number of ranks from 1 up"),
+        (&["-n", "2", "./nope"], 127, "./nope does not exist here: no /"),
         (&["-n", "2", "slepe", "1"], 127, "did you mean `sleep`?"),
         (&["-n", "2", "/no/such/program"], 127, "does not exist"),
         (&["-n", "2", "/tmp"], 126, "is a directory"),
@@ -268,5 +270,34 @@ fn three_hundred_ranks_start_and_meet() {
 fn a_plan_is_explained() {
     let ran = run(&["-n", "3", "--explain", "true"]);
     ran.expect(0, "ranks 0-2");
-    assert!(ran.err.contains("shared memory"), "{ran:#?}");
+    assert!(ran.err.contains("0-2 among themselves: shm, because they are on one host"), "{ran:#?}");
+    let shell = ["--hosts", "a:2,b:2", "--remote-shell", "env HOST={host}", "--explain", "true"];
+    run(&shell).expect(0, "0-1 with 2-3: tcp, because they are on different hosts");
+}
+
+#[test]
+fn a_running_job_says_which_wire_each_pair_uses() {
+    for (option, wire) in [(&[][..], "shm: it is on the same host"), (&["--tcp"][..], "tcp to 127.0.0.1:")] {
+        let words = [&["-n", "3", BAREWIRE, "hello", "--seconds", "60"], option].concat();
+        let mut job = common::start(&words);
+        let mut answer = None;
+        common::wait_until("all pairs to talk", || {
+            let asked = Command::new(BAREWIRE).args(["info", "--job", &job.id().to_string()]).output();
+            let ran = Ran::from(asked.unwrap());
+            answer = (ran.out.starts_with(&format!("pairs in use: {} 6\n", &wire[..3]))).then_some(ran.out);
+            answer.is_some()
+        });
+        let answer = answer.unwrap();
+        for rank in 0..3 {
+            let next = (rank + 1) % 3;
+            let named = |line: &str| line.starts_with(&format!("rank {rank} on ")) && line.contains(wire);
+            let leads =
+                |line: &str| line.split(&[' ', ',', ':', '-'][..]).any(|word| word == next.to_string());
+            assert!(answer.lines().any(|line| named(line) && leads(line)), "rank {rank}: {answer}");
+        }
+        common::signal(job.id(), "TERM");
+        job.wait().unwrap();
+    }
+    let nobody = Command::new(BAREWIRE).args(["info", "--job", "1"]).output().unwrap();
+    Ran::from(nobody).expect(2, "is no launcher of yours");
 }

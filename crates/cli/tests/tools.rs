@@ -86,15 +86,21 @@ fn libraries_that_were_built_are_installed_with_their_pkg_config() {
     // Copied by another process: this one forks in other threads, and a copy open for writing there cannot be executed.
     assert!(Command::new("cp").arg(BAREWIRE).arg(&built).status().unwrap().success());
     folder.file("libmpi_abi.so", "a library");
-    folder.file("mpi.h", "a header");
     let prefix = folder.path().join("prefix");
     let ran = Command::new(&built).args(["install", "--prefix", prefix.to_str().unwrap()]).output().unwrap();
     Ran::from(ran).expect(0, "not built, so not installed: libbmi.so");
     let read = |path: &str| std::fs::read_to_string(prefix.join(path)).unwrap();
-    assert_eq!(
-        (read("lib/libmpi_abi.so.1").as_str(), read("include/mpi.h").as_str()),
-        ("a library", "a header")
+    assert_eq!(read("lib/libmpi_abi.so.1"), "a library");
+    assert!(
+        read("include/mpi.h").contains("MPI_ABI_VERSION")
+            && read("include/mpif.h").contains("MPI_COMM_WORLD")
     );
+    let shown = Command::new(prefix.join("bin/mpicc")).args(["-show", "a.c"]).output().unwrap();
+    let shown = Ran::from(shown);
+    shown.expect(0, "-lmpi_abi");
+    shown.expect(0, &format!("-I{}/include", prefix.display()));
+    let compiled = Command::new(prefix.join("bin/mpicxx")).args(["-show", "-c", "a.cc"]).output().unwrap();
+    assert!(!Ran::from(compiled).out.contains("-lmpi_abi"), "what is only compiled is not linked");
     assert_eq!(std::fs::read_link(prefix.join("lib/libmpi_abi.so")).unwrap(), Path::new("libmpi_abi.so.1"));
     assert!(read("lib/pkgconfig/barewire-mpi.pc").contains("-lmpi_abi"));
     folder.file("libbmi.so", "another library");

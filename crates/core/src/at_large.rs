@@ -256,7 +256,7 @@ impl Endpoint {
     }
 
     /// Begins to connect to a peer without sending anything, for whoever waits to hear from it.
-    pub fn reach(&mut self, peer: Peer) -> Result<(), SendError> {
+    pub fn call(&mut self, peer: Peer) -> Result<(), SendError> {
         self.peer_mut(peer).map(drop)
     }
 

@@ -224,6 +224,7 @@ impl Endpoint {
 
     /// The receiver of our ring is gone. What it sent us may still be in its ring, so its end is declared when that is empty.
     pub(crate) fn close_tx(&mut self, peer: Peer) {
+        self.let_everybody_in();
         let entry = &mut self.peers[peer.index()];
         if let Tx::Ring(ring) = &mut entry.tx {
             if let Some(socket) = ring.socket() {
@@ -231,11 +232,23 @@ impl Endpoint {
             }
         }
         if !self.inbound.iter().any(|slot| slot.peer == peer) {
+            // It may have begun to send to us just before, and wait at the door.
+            self.accept();
+            self.greet();
+        }
+        let entry = &mut self.peers[peer.index()];
+        if !self.inbound.iter().any(|slot| slot.peer == peer) {
             self.lose(peer, "its process ended or closed the connection".to_owned());
         } else if !entry.is_gone() {
             entry.state = PeerState::Lost("its process ended or closed the connection".to_owned());
             entry.refresh_fast();
         }
+    }
+
+    /// A peer's first and last message may wait in a ring that has not been accepted yet, behind the news of its end.
+    fn let_everybody_in(&mut self) {
+        self.accept();
+        self.greet();
     }
 
     fn accept(&mut self) {
@@ -306,6 +319,10 @@ impl Endpoint {
                     }
                 }
                 Ok(Some(DirectoryEvent::Report)) => self.report_wanted = true,
+                Ok(Some(DirectoryEvent::Explain)) => {
+                    let text = self.describe_wires();
+                    self.directory.report_wires(&text);
+                }
                 Ok(None) => return,
                 Err(reason) => return self.lose_directory(&reason),
             }
@@ -315,6 +332,7 @@ impl Endpoint {
     /// The launcher saw a peer end. The news may overtake what the peer sent before; so its end is declared when that is taken.
     #[cold]
     fn hear_of_end(&mut self, peer: Peer, reason: String) {
+        self.let_everybody_in();
         let entry = &mut self.peers[peer.index()];
         if !entry.is_gone() {
             entry.state = PeerState::Lost(reason);
@@ -402,5 +420,35 @@ impl Drop for Endpoint {
         if self.datagrams.is_some() {
             self.linger_on_datagrams(bye);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::Job;
+    use crate::wait::Waiting;
+    use crate::{Config, Flow, Ignore, Incoming, Port};
+
+    #[test]
+    fn the_only_message_of_one_who_leaves_arrives_before_its_end() {
+        let mut ends =
+            Job::threads(2).unwrap().into_iter().map(|job| Endpoint::open(job, Config::default()).unwrap());
+        let (mut leaves, mut stays) = (ends.next().unwrap(), ends.next().unwrap());
+        while stays.send(Peer(0), Port(1), 0, b"done").is_err() {
+            leaves.progress(&mut Ignore, usize::MAX);
+        }
+        let mut heard = 0;
+        let mut hear = |_: &mut Endpoint, _: Incoming<'_>| {
+            heard += 1;
+            Flow::Continue
+        };
+        leaves.wait(&mut hear, None, |endpoint, _| endpoint.stats().received > 0).unwrap();
+        // Its ring to the other one is made by this message, and waits to be accepted when its maker is gone.
+        while leaves.send(Peer(1), Port(1), 0, b"over").is_err() {}
+        drop(leaves);
+        let waiting = Waiting { what: "the last word", on: Some(Peer(0)) };
+        stays.wait_for(waiting, &mut hear, None, |endpoint, _| endpoint.stats().received > 0).unwrap();
+        assert_eq!(heard, 2);
     }
 }

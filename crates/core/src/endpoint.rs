@@ -445,6 +445,14 @@ impl Endpoint {
     #[cold]
     #[inline(never)]
     pub(crate) fn starve(&mut self, to: Peer) -> Result<(), SendError> {
+        if !self.pool.has_free() {
+            // Chunks that others are done with lie with the links they went over.
+            for peer in self.peers.iter_mut() {
+                if let Tx::Ring(ring) = &mut peer.tx {
+                    ring.reclaim(&mut self.pool);
+                }
+            }
+        }
         let peer = &mut self.peers[to.index()];
         peer.stats.stalled += 1;
         let freed = match &mut peer.tx {

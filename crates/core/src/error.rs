@@ -54,6 +54,23 @@ pub enum OpenError {
         /// What the system said.
         error: std::io::Error,
     },
+    /// The environment cannot be understood.
+    #[error(transparent)]
+    Environment(#[from] crate::boot::environment::EnvironmentError),
+    /// There is no such network interface, or it has no address.
+    #[error("there is no network interface {name} with an address here; `barewire info` lists them")]
+    NoInterface {
+        /// The name asked for.
+        name: String,
+    },
+    /// All ports that may be used are taken.
+    #[error("no port from {first} to {last} is free here; widen --port-range (each rank needs one)")]
+    NoFreePort {
+        /// The lowest.
+        first: u16,
+        /// The highest.
+        last: u16,
+    },
     /// The job's directory did not take our address.
     #[error("cannot join the job: {0}")]
     Directory(String),

@@ -128,6 +128,8 @@ pub enum DirectoryEvent {
     },
     /// The launcher asks what this rank waits for.
     Report,
+    /// The launcher asks which wires this rank uses.
+    Explain,
 }
 
 impl Directory {
@@ -167,6 +169,7 @@ impl Directory {
                         DirectoryEvent::Lost { rank, reason: reason.to_string() }
                     }
                     boot::Event::Report => DirectoryEvent::Report,
+                    boot::Event::Explain => DirectoryEvent::Explain,
                 })),
                 Err(error) => Err(error.to_string()),
             },
@@ -177,6 +180,13 @@ impl Directory {
     pub(crate) fn report(&mut self, text: &str) {
         if let Directory::Boot(client) = self {
             client.report_stuck(text);
+        }
+    }
+
+    /// Tells the launcher which wires this rank uses.
+    pub(crate) fn report_wires(&mut self, text: &str) {
+        if let Directory::Boot(client) = self {
+            client.report_wires(text);
         }
     }
 

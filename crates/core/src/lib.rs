@@ -31,6 +31,7 @@ mod crowd;
 mod datagrams;
 pub mod endpoint;
 pub mod error;
+mod explain;
 pub mod filter;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;

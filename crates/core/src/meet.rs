@@ -9,8 +9,11 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use barewire_sys::rustix::io::Errno;
+
 use crate::Peer;
 use crate::auth;
+use crate::boot::Environment;
 use crate::connect::Identity;
 use crate::endpoint::Endpoint;
 use crate::error::OpenError;
@@ -24,6 +27,8 @@ use crate::provider::{Rx, Tx};
 pub(crate) const HELLO_WITHIN: Duration = Duration::from_secs(2);
 /// Strangers at a time; one more, and the oldest that has said nothing sensible is turned out.
 const GUESTS_MAX: usize = 64;
+/// A port that is free for IPv4 may be taken for IPv6: then another is tried.
+const ANY_PORT_TRIES: usize = 16;
 /// Connections accepted at a time.
 const ACCEPTS_A_TURN: usize = 16;
 /// An address that has not answered for this long gets company by the next one.
@@ -92,7 +97,11 @@ impl Endpoint {
             return Ok(Vec::new());
         }
         let what = "a TCP listener";
-        match net::listen(&self.config.listen) {
+        let listening = match self.config.listen.as_slice() {
+            [] => self.listen_as_told()?,
+            wanted => net::listen(wanted),
+        };
+        match listening {
             Ok(listeners) => {
                 for (at, listener) in listeners.iter().enumerate() {
                     self.poller
@@ -108,6 +117,35 @@ impl Endpoint {
             }
             Err(errno) => Err(OpenError::Socket { what, error: errno.into() }),
         }
+    }
+
+    /// Listens where the environment says, or everywhere.
+    fn listen_as_told(&self) -> Result<Result<Vec<OwnedFd>, Errno>, OpenError> {
+        let network = Environment::capture()?.network()?;
+        let places = match network.interface {
+            None => net::EVERYWHERE.to_vec(),
+            Some(name) => match net::addresses_of(&name) {
+                none if none.is_empty() => return Err(OpenError::NoInterface { name }),
+                places => places,
+            },
+        };
+        Ok(match network.ports {
+            None => net::listen_on_one_port(&places, std::iter::repeat_n(0, ANY_PORT_TRIES)),
+            Some(ports) => {
+                // Ranks of one host begin at different places, so that they seldom try each other's.
+                let width = u32::from(*ports.end() - *ports.start()) + 1;
+                let first = *ports.start();
+                let port =
+                    |at: u32| first + u16::try_from((at + self.me.0) % width).expect("below the width");
+                match net::listen_on_one_port(&places, (0..width).map(port)) {
+                    Err(Errno::ADDRINUSE) => {
+                        let (first, last) = (*ports.start(), *ports.end());
+                        return Err(OpenError::NoFreePort { first, last });
+                    }
+                    listening => listening,
+                }
+            }
+        })
     }
 
     /// Which wire leads to a peer, and why it was chosen; `None` before there is one.

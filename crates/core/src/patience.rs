@@ -78,7 +78,7 @@ mod tests {
 
     fn distrustful() -> Patience {
         let mut patience = Patience::new(true);
-        (0..TRUST_MAX).for_each(|_| drop(patience.yielded(true, true)));
+        (0..TRUST_MAX).for_each(|_| _ = patience.yielded(true, true));
         patience
     }
 
@@ -86,7 +86,7 @@ mod tests {
     fn a_crowd_ends_trust_and_one_long_yield_does_not() {
         let mut patience = Patience::new(true);
         assert_eq!(patience.yielded(true, true), LEAST);
-        (0..100).for_each(|_| drop(patience.yielded(false, true)));
+        (0..100).for_each(|_| _ = patience.yielded(false, true));
         assert_eq!(patience.begin(), MOST);
         assert_eq!(distrustful().begin(), LEAST);
     }

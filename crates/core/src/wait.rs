@@ -1,7 +1,8 @@
 //! Waiting: spin, then yield, then sleep.
 //!
 //! Spinning is for a peer that runs on another processor and answers within microseconds. When more endpoints want to run than
-//! there are processors it only keeps the peer from running; how long to spin is learnt, see `patience`. Yielding lets others run and costs little. Sleeping costs nothing and takes tens of microseconds to end.
+//! there are processors it only keeps the peer from running; how long to spin is learnt, see `patience`. Yielding
+//! lets others run and costs little. Sleeping costs nothing and takes tens of microseconds to end.
 //!
 //! A wait that goes on for long is reported, with who waits for whom and what is on its way: a hang that explains itself.
 
@@ -74,9 +75,44 @@ impl Endpoint {
         waiting: Waiting,
         deliver: &mut D,
         timeout: Option<Duration>,
+        done: impl FnMut(&mut Endpoint, &mut D) -> bool,
+    ) -> Result<(), WaitError> {
+        self.wait_with(WaitClock::default(), waiting, deliver, timeout, done)
+    }
+
+    /// [`Endpoint::wait_for`] for something in memory that neighbours write without sending anything: `done` only looks, and
+    /// is asked once more after we have said that we sleep. Whoever writes such memory calls [`Endpoint::nudge`].
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Ignore, job::Job, region::Memory, wait::Waiting};
+    /// use std::sync::atomic::Ordering;
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let memory = Memory::shared(64).unwrap();
+    /// let word = |memory: &Memory| memory.atomic_u64(0).unwrap().load(Ordering::Acquire);
+    /// assert!(memory.write(0, &7u64.to_ne_bytes()));
+    /// let seven = Waiting { what: "a seven", on: None };
+    /// endpoint.watch_for(seven, &mut Ignore, None, |_, _| word(&memory) == 7).unwrap();
+    /// ```
+    pub fn watch_for<D: Deliver>(
+        &mut self,
+        waiting: Waiting,
+        deliver: &mut D,
+        timeout: Option<Duration>,
+        done: impl FnMut(&mut Endpoint, &mut D) -> bool,
+    ) -> Result<(), WaitError> {
+        let clock = WaitClock { watching: true, ..WaitClock::default() };
+        self.wait_with(clock, waiting, deliver, timeout, done)
+    }
+
+    #[inline(always)]
+    fn wait_with<D: Deliver>(
+        &mut self,
+        mut clock: WaitClock,
+        waiting: Waiting,
+        deliver: &mut D,
+        timeout: Option<Duration>,
         mut done: impl FnMut(&mut Endpoint, &mut D) -> bool,
     ) -> Result<(), WaitError> {
-        let mut clock = WaitClock::default();
         let mut looks = self.patience.begin();
         loop {
             let mut quiet = 0;
@@ -100,7 +136,7 @@ impl Endpoint {
             if done(self, deliver) {
                 return Ok(());
             }
-            looks = self.wait_longer(waiting, deliver, timeout, &mut clock)?;
+            looks = self.wait_longer(waiting, deliver, timeout, &mut clock, &mut done)?;
         }
     }
 
@@ -113,12 +149,14 @@ impl Endpoint {
         deliver: &mut D,
         timeout: Option<Duration>,
         clock: &mut WaitClock,
+        done: &mut impl FnMut(&mut Endpoint, &mut D) -> bool,
     ) -> Result<u32, WaitError> {
         if !self.guard.is_parent() {
             return Err(WaitError::Forked);
         }
-        if let Some(peer) = waiting.on.filter(|peer| self.peers.get(peer.index()).is_none_or(|p| p.is_gone()))
-        {
+        // Gone, and all that it sent before has been taken.
+        let is_gone = |peer: &Peer| self.peers.get(peer.index()).is_none_or(|p| p.is_gone() && p.told_lost);
+        if let Some(peer) = waiting.on.filter(is_gone) {
             return Err(WaitError::Lost(peer));
         }
         if self.is_virtual() {
@@ -151,13 +189,25 @@ impl Endpoint {
                 longest = Some(longest.map_or(due - idle, |longest| longest.min(due - idle)));
             }
         }
-        self.sleep(deliver, longest);
+        let watch = clock.watching.then_some(done);
+        self.sleep(deliver, longest, watch);
         Ok(1)
     }
 
-    /// Sleeps until something may have arrived, at most `longest`.
-    fn sleep<D: Deliver>(&mut self, deliver: &mut D, longest: Option<Duration>) {
-        if self.doze() {
+    /// Sleeps until something may have arrived, at most `longest`. Neighbours who write the memory that is watched wake us
+    /// only if we doze, so it has to be looked at once more after that.
+    fn sleep<D: Deliver>(
+        &mut self,
+        deliver: &mut D,
+        longest: Option<Duration>,
+        watch: Option<&mut impl FnMut(&mut Endpoint, &mut D) -> bool>,
+    ) {
+        let quiet = self.doze();
+        if quiet && watch.is_some_and(|done| done(self, deliver)) {
+            self.undoze();
+            return;
+        }
+        if quiet {
             let longest = longest.into_iter().chain(self.deadline()).min();
             let ready = self.poller.wait(longest);
             ready.into_iter().for_each(|source| self.attend(source));
@@ -308,4 +358,6 @@ struct WaitClock {
     quiet_since: Option<Instant>,
     report_after: Option<Duration>,
     virtual_start: Option<crate::time::Nanos>,
+    /// What is waited for is in memory that neighbours write.
+    watching: bool,
 }

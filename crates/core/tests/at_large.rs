@@ -221,7 +221,8 @@ fn advance(pairs: &mut [(Endpoint, Tagged); 2], mut done: impl FnMut(&mut [(Endp
         assert!(Instant::now() < until, "it never happened");
         for (endpoint, tagged) in pairs.iter_mut() {
             let _ = endpoint.wait(tagged, Some(Duration::from_micros(100)), |endpoint, tagged| {
-                tagged.advance(endpoint) && false
+                tagged.advance(endpoint);
+                false
             });
         }
     }

@@ -249,8 +249,8 @@ fn probe_sees_claim_takes_and_cancel_withdraws() {
             let (Received::Pending(never), _) = rank.start_receive(Some(other), Some(77), 10) else {
                 panic!()
             };
-            assert!(rank.tagged.cancel(never));
-            assert!(!rank.tagged.cancel(never), "only once");
+            assert!(rank.tagged.cancel(&mut rank.ep, never));
+            assert!(!rank.tagged.cancel(&mut rank.ep, never), "only once");
             assert_eq!(rank.tagged.take(never).unwrap().failure, Some(Failure::Cancelled));
             rank.send(other, 2, b"");
         }
@@ -348,6 +348,30 @@ fn a_sender_that_ignores_its_credit_is_lost_before_it_fills_the_memory() {
                 .unwrap();
             let want = Want { context: 0, from: Some(other), tag: Some(0) };
             assert!(rank.tagged.probe(&want).is_some(), "what it sent in time is still there");
+        }
+    });
+}
+
+/// Chunks of the pool come back from peers who are done with them, though nothing more is sent to those.
+#[test]
+fn long_packets_to_many_peers_do_not_use_up_the_pool() {
+    let config = Config { pool_bytes: 1 << 16, ..Config::default() };
+    run(80, &config, |mut rank| {
+        let bytes = pattern(8000, 1);
+        if rank.ep.me() == Peer(0) {
+            for to in 1..80 {
+                (0..2).for_each(|_| rank.send(Peer(to), 1, &bytes));
+                rank.receive(Some(Peer(to)), Some(2), 0);
+            }
+            // Nobody leaves before, and leaves its chunks to others.
+            (1..80).for_each(|to| rank.send(Peer(to), 3, b""));
+        } else {
+            for _ in 0..2 {
+                let (status, got) = rank.receive(Some(Peer(0)), Some(1), 8000);
+                assert_eq!((status.len, &got), (8000, &bytes));
+            }
+            rank.send(Peer(0), 2, b"");
+            rank.receive(Some(Peer(0)), Some(3), 0);
         }
     });
 }

@@ -20,6 +20,9 @@ pub struct Parameter {
     /// The type with neither `const` nor `*` nor `[]`.
     pub base: String,
     pub pointer: bool,
+    /// Declared with `[]`.
+    pub array: bool,
+    pub constant: bool,
 }
 
 /// A constant of the standard.
@@ -67,6 +70,8 @@ fn parameter(text: &str) -> Parameter {
         name: name.to_owned(),
         base: kind.replace('*', " ").split_whitespace().filter(|word| *word != "const").collect(),
         pointer: kind.contains('*') || text.contains('['),
+        array: text.contains('['),
+        constant: text.starts_with("const"),
     }
 }
 
@@ -150,4 +155,85 @@ pub fn hand_written(directory: &Path) -> BTreeMap<String, HandWritten> {
         }
     }
     found
+}
+
+/// How an entry point is one of several forms of a function that is written once.
+pub struct Form {
+    pub module: String,
+    /// The Rust function.
+    pub function: String,
+    /// What it gets before the arguments, if it comes in blocking, non-blocking and persistent forms.
+    pub how: Option<&'static str>,
+    /// Parameters at the end that are in `how`.
+    pub taken: usize,
+    /// Whether the Rust function is generic over the width of counts.
+    pub generic: bool,
+    /// Whether counts are wide.
+    pub wide: bool,
+}
+
+/// Every `pub fn name<N: Number>(` and every `pub fn name(how: How` in a directory of Rust files.
+pub struct Forms(Vec<(String, String, bool, bool)>);
+
+impl Forms {
+    pub fn read(directory: &Path) -> Forms {
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(directory).expect("the directory of shims is readable") {
+            let path = entry.expect("the directory of shims is readable").path();
+            let text = std::fs::read_to_string(&path).expect("a shim file is readable");
+            let module = path.file_stem().expect("a file has a name").to_string_lossy().into_owned();
+            for piece in text.split("\npub fn ").skip(1) {
+                let open = piece.find('(').expect("a function has parameters");
+                let (name, generic) = match piece[..open].strip_suffix("<N: Number>") {
+                    Some(name) => (name, true),
+                    None => (&piece[..open], false),
+                };
+                let timed = piece[open + 1..].trim_start().starts_with("how: How");
+                if generic || timed {
+                    found.push((name.to_owned(), module.clone(), generic, timed));
+                }
+            }
+        }
+        Forms(found)
+    }
+
+    /// The form an entry point is, if its function is there.
+    pub fn of(&self, name: &str) -> Option<Form> {
+        let lower = name.strip_prefix("MPI_")?.to_lowercase();
+        let (base, wide) = lower.strip_suffix("_c").map_or((lower.as_str(), false), |base| (base, true));
+        let find = |name: &str| self.0.iter().find(|(known, ..)| known == name);
+        let ways = [
+            (Some(base), "crate::coll::How::Now", 0),
+            (base.strip_prefix('i'), "crate::coll::How::Later(request)", 1),
+            (base.strip_suffix("_init"), "crate::coll::How::Again(info, request)", 2),
+        ];
+        ways.into_iter().find_map(|(name, how, taken)| {
+            let (function, module, generic, timed) = find(name?)?;
+            let how = if *timed { Some(how) } else { None };
+            let fits = (*generic || !wide) && (*timed || taken == 0);
+            let form = Form {
+                module: module.clone(),
+                function: function.clone(),
+                how,
+                taken,
+                generic: *generic,
+                wide,
+            };
+            fits.then_some(form)
+        })
+    }
+}
+
+impl Parameter {
+    /// How an entry point that is one of several forms declares it.
+    pub fn argument_type(&self) -> String {
+        match (self.base.as_str(), self.pointer) {
+            ("void", true) => "Memory".to_owned(),
+            ("MPI_Request" | "MPI_Win", true) => format!("Out<{}>", self.base),
+            ("int", true) => "List<c_int>".to_owned(),
+            ("MPI_Count" | "MPI_Aint", true) => "List<i64>".to_owned(),
+            (base, true) => format!("List<{base}>"),
+            _ => self.rust_type().to_owned(),
+        }
+    }
 }

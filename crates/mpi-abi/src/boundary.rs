@@ -267,9 +267,24 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
+    /// An address for no bytes at all.
+    pub fn dangling() -> Memory {
+        Memory(std::ptr::dangling_mut::<u128>().cast())
+    }
+
+    /// The memory at an address that the program, or another process, named as a number.
+    pub fn at_address(address: usize) -> Memory {
+        Memory(std::ptr::with_exposed_provenance_mut(address))
+    }
+
     /// The address as a number.
     pub fn address(self) -> usize {
         self.0 as usize
+    }
+
+    /// The place of an address, where C declares a pointer to a pointer as `void *`.
+    pub fn place(self) -> OutWord {
+        Out(self.0.cast())
     }
 
     /// Whether the program passed `MPI_IN_PLACE`.
@@ -338,6 +353,9 @@ impl Sink for Memory {
 #[derive(Debug)]
 pub struct Scratch(Vec<UnsafeCell<u128>>);
 
+// SAFETY: shared, it only tells its address; who uses the memory when is for those who hold it to order.
+unsafe impl Sync for Scratch {}
+
 impl Scratch {
     /// `len` zero bytes.
     pub fn new(len: usize) -> Scratch {
@@ -389,6 +407,18 @@ fn crowded() -> Error {
     Error::new(Class::Other, "two threads call at once; that needs MPI_Init_thread with MPI_THREAD_MULTIPLE")
 }
 
+/// A socket of the program's, which stays open.
+pub fn socket(fd: c_int) -> Result<std::fs::File> {
+    use std::os::fd::BorrowedFd;
+    if fd < 0 {
+        return Err(Error::new(Class::Arg, format!("the descriptor is {fd}")));
+    }
+    // SAFETY: C promises an open descriptor for the time of the call; only a copy of it is kept.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
+    let own = borrowed.try_clone_to_owned();
+    own.map(Into::into).map_err(|error| Error::new(Class::Arg, format!("the descriptor {fd}: {error}")))
+}
+
 /// A block of memory for `MPI_Alloc_mem`, with its size in front.
 pub fn allocate(size: usize) -> Option<usize> {
     let layout = block(size)?;
@@ -438,6 +468,12 @@ type ErrorFunction = unsafe extern "C" fn(*mut usize, *mut c_int, ...);
 type OpFunction = unsafe extern "C" fn(usize, usize, *mut c_int, *mut MPI_Datatype);
 /// An `MPI_User_function_c`.
 type LargeOpFunction = unsafe extern "C" fn(usize, usize, *mut i64, *mut MPI_Datatype);
+/// An `MPI_Grequest_query_function`.
+type QueryFunction = unsafe extern "C" fn(usize, *mut Status) -> c_int;
+/// An `MPI_Grequest_free_function`.
+type FreeFunction = unsafe extern "C" fn(usize) -> c_int;
+/// An `MPI_Grequest_cancel_function`.
+type CancelFunction = unsafe extern "C" fn(usize, c_int) -> c_int;
 
 impl Callback {
     /// The standard's `…_NULL_COPY_FN` and `…_NULL_DELETE_FN`.
@@ -504,6 +540,39 @@ impl Callback {
         let function = unsafe { std::mem::transmute::<usize, LargeOpFunction>(self.0) };
         // SAFETY: the function is called with the arguments its type asks for; both places outlive the call.
         unsafe { function(input, inout, &mut count, &mut datatype) };
+    }
+
+    /// Calls the query function of a generalized request.
+    pub fn query(self, extra: usize, status: &mut Status) -> c_int {
+        if self == Callback::NULL {
+            return 0;
+        }
+        // SAFETY: it is not null, and C promises a function of this type.
+        let function = unsafe { std::mem::transmute::<usize, QueryFunction>(self.0) };
+        // SAFETY: the function is called with the arguments its type asks for; the status outlives the call.
+        unsafe { function(extra, status) }
+    }
+
+    /// Calls the free function of a generalized request.
+    pub fn free(self, extra: usize) -> c_int {
+        if self == Callback::NULL {
+            return 0;
+        }
+        // SAFETY: it is not null, and C promises a function of this type.
+        let function = unsafe { std::mem::transmute::<usize, FreeFunction>(self.0) };
+        // SAFETY: the function is called with the arguments its type asks for.
+        unsafe { function(extra) }
+    }
+
+    /// Calls the cancel function of a generalized request.
+    pub fn cancel(self, extra: usize, complete: bool) -> c_int {
+        if self == Callback::NULL {
+            return 0;
+        }
+        // SAFETY: it is not null, and C promises a function of this type.
+        let function = unsafe { std::mem::transmute::<usize, CancelFunction>(self.0) };
+        // SAFETY: the function is called with the arguments its type asks for.
+        unsafe { function(extra, complete.into()) }
     }
 
     /// The function, unless there is none.

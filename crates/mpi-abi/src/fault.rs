@@ -96,7 +96,7 @@ pub fn unsupported_tool() -> c_int {
 
 /// Tells the error handler of `on`; returns the code if that returns.
 #[cold]
-pub fn raise(world: &World, on: On, name: &'static str, fault: &Fault) -> c_int {
+pub fn raise(world: &'static World, on: On, name: &'static str, fault: &Fault) -> c_int {
     let code = match fault {
         Fault::Error(error) => error.class() as c_int,
         Fault::Code(code) => *code,
@@ -113,7 +113,7 @@ pub fn raise(world: &World, on: On, name: &'static str, fault: &Fault) -> c_int 
 }
 
 /// The handler that hears about an error on this object, and the handle it is given.
-fn handler_of(world: &World, on: On) -> (Arc<Errhandler>, usize) {
+fn handler_of(world: &'static World, on: On) -> (Arc<Errhandler>, usize) {
     match on {
         On::Comm(comm) => {
             if let Ok(found) = world.comm(comm) {
@@ -126,7 +126,12 @@ fn handler_of(world: &World, on: On) -> (Arc<Errhandler>, usize) {
             }
         }
         On::File(_) => return (world.file_errhandler(), MPI_File::NULL.0),
-        On::Nothing | On::Win(_) => {}
+        On::Win(win) => {
+            if let Some(found) = world.wins.get(win.0) {
+                return (found.errhandler(), win.0);
+            }
+        }
+        On::Nothing => {}
     }
     match world.comm(MPI_Comm(COMM_SELF)) {
         Ok(own) => (own.errhandler(), COMM_SELF),

@@ -10,14 +10,24 @@
 pub mod boundary;
 pub mod coll;
 pub mod fault;
+#[allow(
+    unsafe_code,
+    clippy::too_many_arguments,
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "entry points for Fortran"
+)]
+pub mod fortran;
+pub mod general;
 pub mod message;
 pub mod object;
 pub mod p2p;
 pub mod request;
+pub mod rma;
 #[allow(unsafe_code, non_snake_case, reason = "entry points are exported under their C names")]
 pub mod shim;
 pub mod slab;
 pub mod table;
+pub mod task;
 pub mod transport;
 pub mod world;
 

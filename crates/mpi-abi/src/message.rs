@@ -10,9 +10,10 @@ use crate::world::{ANY_SOURCE, ANY_TAG, PROC_NULL, TAG_UB, world};
 use barewire::core::region::Memory as Kept;
 use barewire::core::tagged::{self, Envelope, Failure, Gather, Scatter, Sink, Source, Want};
 use barewire::core::{Incoming, Peer};
-use barewire::mpi::datatype::Datatype;
+use barewire::mpi::datatype::{Basic, Datatype};
 use barewire::mpi::error::{Class, Error, Result};
 use barewire::mpi::group::Process;
+use barewire_sys::userbuf::UserBuf;
 use barewire_sys::wirebuf::WireMut;
 use std::sync::Arc;
 
@@ -31,6 +32,11 @@ impl Buffer {
     #[inline]
     pub fn new(memory: Memory, count: i64, datatype: MPI_Datatype) -> Result<Buffer> {
         Ok(Buffer { memory, count, object: usable(datatype, memory, count)? })
+    }
+
+    /// No elements.
+    pub fn none() -> Buffer {
+        Buffer { memory: Memory::dangling(), count: 0, object: world().basic(Basic::Byte) }
     }
 
     /// Bytes of data.
@@ -62,6 +68,15 @@ impl Buffer {
         self.object.datatype.pack(self.count, &self.memory, 0, &mut bytes);
         (bytes.len() as u64, kept(&bytes))
     }
+}
+
+/// The bytes of `count` elements of a predefined type of fixed size: no table is asked, and nothing can be wrong with them.
+/// None for everything else, which takes the long way.
+#[inline(always)]
+pub fn plain(memory: Memory, count: i64, datatype: MPI_Datatype) -> Option<UserBuf> {
+    let fixed = (0x240..0x280).contains(&datatype.0) && Basic::from_handle(datatype.0).is_some();
+    let fits = (0..1 << 48).contains(&count) && (memory.address() != 0 || count == 0);
+    (fixed && fits).then(|| memory.user(0, (count as usize) << ((datatype.0 >> 3) & 7)))
 }
 
 /// A copy of some bytes, to be sent.
@@ -220,6 +235,12 @@ impl Outcome {
     /// The error class, or success.
     pub fn code(&self) -> i32 {
         self.error.as_ref().map_or(0, |error| error.class() as i32)
+    }
+}
+
+impl From<Result<()>> for Outcome {
+    fn from(result: Result<()>) -> Outcome {
+        Outcome { status: Status::EMPTY, error: result.err() }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::world::lock;
 use barewire::core::Peer;
 use barewire::mpi::attr::{Attributes, Callbacks};
 use barewire::mpi::datatype::Datatype;
-use barewire::mpi::group::Group;
+use barewire::mpi::group::{Group, Process};
 use barewire::mpi::info::Info;
 use barewire::mpi::topology::Topology;
 use std::cell::RefCell;
@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex};
 
 /// A communicator.
 pub struct Comm {
-    /// Tells the messages of different communicators apart.
-    pub context: u32,
+    /// Tells the messages of different communicators apart; one that is still being made gets it at the end.
+    context: AtomicU32,
     /// The processes, by rank.
     pub group: Group,
     /// The processes on the other side of an intercommunicator.
@@ -35,6 +35,7 @@ pub struct Comm {
     /// The way to its processes.
     pub net: Arc<Net>,
     tags: AtomicU32,
+    later_tags: AtomicU32,
     name: Mutex<Vec<u8>>,
     errhandler: Mutex<Arc<Errhandler>>,
 }
@@ -105,7 +106,8 @@ impl Comm {
         Comm {
             net: net.clone(),
             tags: AtomicU32::new(0),
-            context,
+            later_tags: AtomicU32::new(0),
+            context: AtomicU32::new(context),
             group,
             remote: None,
             rank,
@@ -117,29 +119,54 @@ impl Comm {
         }
     }
 
+    /// Its number, the same at all its processes.
+    #[inline]
+    pub fn context(&self) -> u32 {
+        // SYNC context: set once, before the request that made the communicator ends.
+        self.context.load(Ordering::Relaxed)
+    }
+
+    /// Gives a communicator that is being made its number.
+    pub fn set_context(&self, context: u32) {
+        self.context.store(context, Ordering::Relaxed);
+    }
+
     /// The context of the program's messages.
     #[inline]
     pub fn message_context(&self) -> u32 {
-        self.context << 1
+        self.context() << 1
     }
 
     /// The context of what collective calls send.
     #[inline]
     pub fn collective_context(&self) -> u32 {
-        self.context << 1 | 1
+        self.context() << 1 | 1
     }
 
     /// The tag of the next collective call: calls are in the same order everywhere, so everybody counts alike.
     #[inline]
     pub fn next_tag(&self) -> i32 {
         // SYNC tags: only this number; the program orders collective calls on a communicator.
-        (self.tags.fetch_add(1, Ordering::Relaxed) & 0x3fff_ffff) as i32
+        (self.tags.fetch_add(1, Ordering::Relaxed) & 0x0fff_ffff) as i32
+    }
+
+    /// The tag of the next collective call that goes on meanwhile. They count apart, so that a blocking call may overtake them.
+    #[inline]
+    pub fn next_later_tag(&self) -> i32 {
+        // SYNC tags: as above.
+        (self.later_tags.fetch_add(1, Ordering::Relaxed) & 0x0fff_ffff) as i32 | 0x1000_0000
     }
 
     /// The processes messages go to and come from.
     #[inline]
     pub fn partners(&self) -> &Group {
         self.remote.as_ref().unwrap_or(&self.group)
+    }
+
+    /// Whether a process is one of its.
+    pub fn has(&self, peer: Peer) -> bool {
+        let member = |group: &Group| group.rank_of(Process(peer.0)).is_some();
+        member(&self.group) || self.remote.as_ref().is_some_and(member)
     }
 
     /// The process at a rank of the own group that is known to exist.
@@ -259,7 +286,12 @@ impl Deref for TypeRef {
     clippy::redundant_allocation,
     reason = "the outer count belongs to one thread, so copying it is no atomic update"
 )]
-pub struct CommRef(Rc<Arc<Comm>>);
+pub enum CommRef {
+    /// One of those that are there as long as the process.
+    Lasting(&'static Arc<Comm>),
+    /// One that this thread has used lately.
+    Recent(Rc<Arc<Comm>>),
+}
 
 /// What a thread remembers, and since when.
 struct Recent {
@@ -295,7 +327,7 @@ impl CommRef {
 
     #[cold]
     pub(crate) fn remember(handle: MPI_Comm, comm: Arc<Comm>) -> CommRef {
-        let found = CommRef(Rc::new(comm));
+        let found = CommRef::Recent(Rc::new(comm));
         // A thread that is ending, or already looking, simply does not remember.
         let _ = RECENT.try_with(|recent| {
             let mut recent = recent.try_borrow_mut().ok()?;
@@ -317,8 +349,12 @@ impl CommRef {
     }
 
     /// The communicator itself, to keep or to compare.
+    #[inline]
     pub fn shared(&self) -> &Arc<Comm> {
-        &self.0
+        match self {
+            CommRef::Lasting(comm) => comm,
+            CommRef::Recent(comm) => comm,
+        }
     }
 }
 
@@ -327,6 +363,6 @@ impl Deref for CommRef {
 
     #[inline]
     fn deref(&self) -> &Comm {
-        &self.0
+        self.shared()
     }
 }

@@ -2,11 +2,14 @@
 
 use crate::boundary::{MPI_Comm, MPI_Datatype, MPI_Message, MPI_Request, Memory, Out, Status};
 use crate::fault::Fault;
-use crate::message::{Buffer, Outcome, Partner, anyone, outcome, rank_of, target, wanted};
+use crate::message::{Buffer, Outcome, Partner, anyone, outcome, plain, rank_of, target, wanted};
 use crate::object::CommRef;
 use crate::request::{Plan, Way};
+use crate::task::{Event, Need, Until};
+use crate::transport::{Layer, Net, send_error};
 use crate::world::{ANY_SOURCE, bad, world};
-use barewire::core::tagged::{self, Mode};
+use barewire::core::tagged::{self, Envelope, Mode, Received, Sent, Want};
+use barewire::core::{Peer, SendError};
 use barewire::mpi::error::{Class, Error, Result};
 
 /// The arguments that describe one side of a message.
@@ -25,6 +28,24 @@ pub struct Message {
 }
 
 impl Message {
+    /// The data to be sent, and its length.
+    #[inline(always)]
+    fn source(&self) -> Result<(u64, tagged::Source)> {
+        match plain(self.memory, self.count, self.datatype) {
+            Some(bytes) => Ok((bytes.len() as u64, tagged::Source::User(bytes))),
+            None => self.buffer().map(|buffer| buffer.source()),
+        }
+    }
+
+    /// The place of data to be received.
+    #[inline(always)]
+    fn sink(&self) -> Result<tagged::Sink> {
+        match plain(self.memory, self.count, self.datatype) {
+            Some(bytes) => Ok(tagged::Sink::User(bytes)),
+            None => self.buffer().map(|buffer| buffer.sink()),
+        }
+    }
+
     fn buffer(&self) -> Result<Buffer> {
         Buffer::new(self.memory, self.count, self.datatype)
     }
@@ -34,9 +55,9 @@ impl Message {
 #[inline]
 pub fn send(message: Message, comm: MPI_Comm, mode: Mode) -> Result<()> {
     let comm = world().comm(comm)?;
-    let buffer = message.buffer()?;
+    let source = message.source()?;
     let Some((to, envelope)) = target(&comm, message.rank, message.tag)? else { return Ok(()) };
-    let sent = comm.net.start_send(to, envelope, mode, buffer.source())?;
+    let sent = comm.net.start_send(to, envelope, mode, source)?;
     comm.net.finish_send(sent)
 }
 
@@ -44,22 +65,24 @@ pub fn send(message: Message, comm: MPI_Comm, mode: Mode) -> Result<()> {
 #[inline]
 pub fn isend(message: Message, handle: MPI_Comm, mode: Mode) -> Result<MPI_Request> {
     let comm = world().comm(handle)?;
-    let buffer = message.buffer()?;
+    let (len, source) = message.source()?;
     let Some((to, envelope)) = target(&comm, message.rank, message.tag)? else {
         return ended(&comm, handle, Outcome::NOBODY);
     };
-    let sent = comm.net.start_send(to, envelope, mode, buffer.source())?;
-    comm.net.with(|_, layer| MPI_Request(layer.requests.add_send(handle, sent)))
+    comm.net.with(|endpoint, layer| {
+        let sent = layer.tagged.send(endpoint, to, envelope, mode, len, source).map_err(send_error)?;
+        Ok(MPI_Request(layer.requests.add_send(handle, sent)))
+    })?
 }
 
 /// Sends a copy, which goes on by itself.
-pub fn bsend(message: Message, comm: MPI_Comm) -> Result<()> {
-    let comm = world().comm(comm)?;
+pub fn bsend(message: Message, handle: MPI_Comm) -> Result<()> {
+    let comm = world().comm(handle)?;
     let buffer = message.buffer()?;
     let Some((to, envelope)) = target(&comm, message.rank, message.tag)? else { return Ok(()) };
     let copy = buffer.copy();
     comm.net.with(|endpoint, layer| {
-        layer.requests.send_buffered(endpoint, &mut layer.tagged, to, envelope, copy)
+        layer.requests.send_buffered(endpoint, &mut layer.tagged, (to, envelope), handle, copy)
     })?
 }
 
@@ -73,13 +96,20 @@ pub fn ibsend(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
 #[inline]
 pub fn recv(message: Message, comm: MPI_Comm, status: Out<Status>) -> Result<()> {
     let comm = world().comm(comm)?;
-    let buffer = message.buffer()?;
+    let sink = message.sink()?;
     let Some(want) = wanted(&comm, message.rank, message.tag)? else {
         status.fill(&Outcome::from_proc_null().status);
         return Ok(());
     };
-    let received = comm.net.start_receive(want, buffer.sink())?;
-    let got = comm.net.finish_receive(received)?;
+    let received = comm.net.start_receive(want, sink)?;
+    let got = match received {
+        Received::Pending(request) if want.from.is_none() => from_anybody(&comm, request)?,
+        _ => comm.net.finish_receive(received)?,
+    };
+    if got.failure.is_none() {
+        status.fill(&Status::new(source(&comm, message.rank, &got), got.tag, got.len));
+        return Ok(());
+    }
     told(outcome(Some(source(&comm, message.rank, &got)), &got), status)
 }
 
@@ -87,13 +117,55 @@ pub fn recv(message: Message, comm: MPI_Comm, status: Out<Status>) -> Result<()>
 #[inline]
 pub fn irecv(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
     let comm = world().comm(handle)?;
-    let buffer = message.buffer()?;
+    let sink = message.sink()?;
     let Some(want) = wanted(&comm, message.rank, message.tag)? else {
         return ended(&comm, handle, Outcome::from_proc_null());
     };
-    let received = comm.net.start_receive(want, buffer.sink())?;
     let partner = Partner::of(&comm, message.rank);
-    comm.net.with(|_, layer| MPI_Request(layer.requests.add_receive(handle, partner, received)))
+    comm.net.with(|endpoint, layer| {
+        let received = layer.tagged.receive(endpoint, want, sink);
+        let request = MPI_Request(layer.requests.add_receive(handle, partner, received));
+        if want.from.is_none() {
+            for &peer in &layer.lost {
+                layer.requests.fail_wild(endpoint, &mut layer.tagged, peer);
+            }
+        }
+        request
+    })
+}
+
+/// Waits for a receive from anybody; the loss of one who could have sent ends it.
+#[cold]
+fn from_anybody(comm: &CommRef, request: tagged::Request) -> Result<tagged::Status> {
+    let mut gone = None;
+    comm.net.wait("a message from anybody", |layer| {
+        gone = lost_member(layer, comm);
+        layer.tagged.is_done(request) || gone.is_some()
+    })?;
+    comm.net.with(|endpoint, layer| {
+        let withdrawn = !layer.tagged.is_done(request) && layer.tagged.cancel(endpoint, request);
+        if withdrawn {
+            layer.tagged.take(request);
+        }
+        match gone {
+            Some(peer) if withdrawn => Err(send_error(SendError::Lost(peer))),
+            _ => Ok(()),
+        }
+    })??;
+    comm.net.finish_receive(Received::Pending(request))
+}
+
+/// A process that is gone and could have sent what is wanted.
+fn missing(layer: &Layer, comm: &CommRef, want: &Want) -> Option<Peer> {
+    match want.from {
+        Some(from) => layer.lost.contains(&from).then_some(from),
+        None => lost_member(layer, comm),
+    }
+}
+
+/// A process of a communicator that is gone.
+fn lost_member(layer: &Layer, comm: &CommRef) -> Option<Peer> {
+    layer.lost.iter().copied().find(|peer| comm.has(*peer))
 }
 
 /// Sends one message while receiving another.
@@ -137,11 +209,15 @@ pub fn probe(rank: i32, tag: i32, comm: MPI_Comm) -> Result<Status> {
     let comm = world().comm(comm)?;
     let Some(want) = wanted(&comm, rank, tag)? else { return Ok(Outcome::from_proc_null().status) };
     let mut found = None;
+    let mut gone = None;
     comm.net.wait("a message to probe", |layer| {
         found = layer.tagged.probe(&want);
-        found.is_some()
+        gone = missing(layer, &comm, &want);
+        found.is_some() || gone.is_some()
     })?;
-    found.map(|found| seen(&comm, &found)).ok_or_else(|| Error::new(Class::Intern, "a message got lost"))
+    found
+        .map(|found| seen(&comm, &found))
+        .ok_or_else(|| send_error(SendError::Lost(gone.unwrap_or(Peer(u32::MAX)))))
 }
 
 /// Says what message is there, if any.
@@ -164,10 +240,15 @@ pub fn mprobe(rank: i32, tag: i32, handle: MPI_Comm, waits: bool) -> Result<Opti
     };
     let mut found = None;
     if waits {
+        let mut gone = None;
         comm.net.wait("a message to probe", |layer| {
             found = layer.tagged.claim(&want);
-            found.is_some()
+            gone = missing(layer, &comm, &want);
+            found.is_some() || gone.is_some()
         })?;
+        if let (None, Some(peer)) = (&found, gone) {
+            return Err(send_error(SendError::Lost(peer)));
+        }
     } else {
         comm.net.poll()?;
         found = comm.net.with(|_, layer| layer.tagged.claim(&want))?;
@@ -235,7 +316,7 @@ pub fn send_init(message: Message, handle: MPI_Comm, how: Planned) -> Result<MPI
         (Some((to, envelope)), Planned::Direct(mode)) => Way::Send(to, envelope, mode),
         (Some((to, envelope)), Planned::Buffered) => Way::Buffered(to, envelope),
     };
-    let plan = Plan { buffer, way };
+    let plan = Plan::Message(buffer, way);
     comm.net.with(|_, layer| MPI_Request(layer.requests.add_plan(handle, Partner::Receiver, plan)))
 }
 
@@ -244,35 +325,126 @@ pub fn recv_init(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
     let comm = world().comm(handle)?;
     let buffer = message.buffer()?;
     let way = wanted(&comm, message.rank, message.tag)?.map_or(Way::Nothing, Way::Receive);
-    let (partner, plan) = (Partner::of(&comm, message.rank), Plan { buffer, way });
+    let (partner, plan) = (Partner::of(&comm, message.rank), Plan::Message(buffer, way));
     comm.net.with(|_, layer| MPI_Request(layer.requests.add_plan(handle, partner, plan)))
 }
 
-/// Gives the library memory for buffered sends; copies are kept elsewhere, only its size counts.
-pub fn attach(memory: Memory, size: i64) -> Result<()> {
-    const AUTOMATIC: usize = 2;
+/// Tags of messages in parts lie above those of collective calls, whose context they have.
+const PARTITIONED: i32 = 1 << 30;
+
+/// A send, or a receive, of a message in parts.
+pub fn parts_init(message: Message, parts: i32, handle: MPI_Comm, sends: bool) -> Result<MPI_Request> {
+    let comm = world().comm(handle)?;
+    let count = usize::try_from(parts).ok().filter(|_| message.count >= 0);
+    let count = count
+        .ok_or_else(|| Error::new(Class::Count, format!("there are {parts} parts of {}", message.count)))?;
+    let whole = message.count.checked_mul(parts.into());
+    let whole = whole.ok_or_else(|| Error::new(Class::Count, "the parts do not fit in 64 bits"))?;
+    let buffer = Message { count: whole, ..message }.buffer()?;
+    let context = comm.collective_context();
+    let way = if sends {
+        let to = target(&comm, message.rank, message.tag)?;
+        let envelope = Envelope { context, tag: message.tag + PARTITIONED };
+        to.map_or(Way::Nothing, |(to, _)| Way::Send(to, envelope, Mode::Standard))
+    } else {
+        let want = wanted(&comm, message.rank, message.tag)?;
+        want.map_or(Way::Nothing, |want| {
+            Way::Receive(Want { context, tag: want.tag.map(|tag| tag + PARTITIONED), ..want })
+        })
+    };
+    let plan = Plan::Parts(buffer, way, vec![false; count]);
+    comm.net.with(|_, layer| MPI_Request(layer.requests.add_plan(handle, Partner::Receiver, plan)))
+}
+
+/// Gives the library memory for buffered sends; copies are kept elsewhere, only its size counts. `owner` is the handle of what it
+/// is attached to, 0 for the job.
+pub fn attach(owner: usize, memory: Memory, size: i64) -> Result<()> {
     let bytes = u64::try_from(size).map_err(|_| Error::new(Class::Arg, format!("size is {size}")))?;
     anyone()?.net.with(|_, layer| {
-        if layer.requests.attached.is_some() {
+        if layer.requests.attached.contains_key(&owner) {
             return Err(Error::new(Class::Buffer, "a buffer is attached already"));
         }
         let limit = if memory.address() == AUTOMATIC { u64::MAX } else { bytes };
-        layer.requests.attached = Some((memory.address(), limit));
+        layer.requests.attached.insert(owner, (memory.address(), limit));
         Ok(())
     })?
 }
+
+/// The standard's `MPI_BUFFER_AUTOMATIC`.
+const AUTOMATIC: usize = 2;
 
 /// Waits until all buffered sends have left.
 pub fn flush() -> Result<()> {
     anyone()?.net.wait("buffered sends", |layer| layer.requests.none_left_behind(&mut layer.tagged))
 }
 
+/// [`flush`] with a request.
+pub fn iflush() -> Result<MPI_Request> {
+    let comm = anyone()?;
+    let net = comm.net.clone();
+    task(&comm, MPI_Comm(0x102), async move {
+        Until(&net, Need { what: Event::Flushed, lost: usize::MAX }).await;
+        Outcome::NOBODY
+    })
+}
+
 /// Takes the memory for buffered sends back: its address and size.
-pub fn detach() -> Result<(usize, i64)> {
+pub fn detach(owner: usize) -> Result<(usize, i64)> {
     flush()?;
-    let attached = anyone()?.net.with(|_, layer| layer.requests.attached.take())?;
+    let attached = anyone()?.net.with(|_, layer| layer.requests.attached.remove(&owner))?;
     let (address, size) = attached.ok_or_else(|| Error::new(Class::Buffer, "no buffer is attached"))?;
     Ok((address, if size == u64::MAX { 0 } else { size as i64 }))
+}
+
+/// Sends one message while receiving another, with one request for both.
+pub fn isendrecv(out: Message, into: Message, handle: MPI_Comm, replaces: bool) -> Result<MPI_Request> {
+    let buffer = out.buffer()?;
+    let from = if replaces { buffer.copy() } else { buffer.source() };
+    let comm = world().comm(handle)?;
+    let sink = into.buffer()?.sink();
+    let (to, want) = (target(&comm, out.rank, out.tag)?, wanted(&comm, into.rank, into.tag)?);
+    let received = want.map(|want| comm.net.start_receive(want, sink)).transpose()?;
+    let sent =
+        to.map(|(to, envelope)| comm.net.start_send(to, envelope, Mode::Standard, from)).transpose()?;
+    let (net, partner) = (comm.net.clone(), Partner::of(&comm, into.rank));
+    task(&comm, handle, async move {
+        let sent = match sent {
+            Some(Sent::Pending(request)) => end(&net, request).await.map(|status| outcome(None, &status)),
+            _ => Ok(Outcome::NOBODY),
+        };
+        let received = match received {
+            Some(Received::Pending(request)) => {
+                end(&net, request).await.map(|status| partner.outcome(&status))
+            }
+            Some(Received::Done(status)) => Ok(partner.outcome(&status)),
+            None => Ok(Outcome::from_proc_null()),
+        };
+        match (sent, received) {
+            (Err(error), _) | (Ok(Outcome { error: Some(error), .. }), _) | (_, Err(error)) => {
+                Outcome { status: Status::EMPTY, error: Some(error) }
+            }
+            (_, Ok(outcome)) => outcome,
+        }
+    })
+}
+
+/// Waits for the end of a send or receive, within a task.
+pub async fn end(net: &Net, request: tagged::Request) -> Result<tagged::Status> {
+    Until(net, Need { what: Event::End(request), lost: usize::MAX }).await;
+    let status = net.with(|_, layer| layer.tagged.take(request))?;
+    status.ok_or_else(|| Error::new(Class::Intern, "a request ended twice"))
+}
+
+/// A request for a task that begins now.
+pub fn task(
+    comm: &CommRef,
+    handle: MPI_Comm,
+    steps: impl Future<Output = Outcome> + Send + 'static,
+) -> Result<MPI_Request> {
+    let task = comm.net.tasks.add(Box::pin(steps));
+    let request = comm.net.with(|_, layer| layer.requests.add_task(handle, task))?;
+    comm.net.tasks.run(&comm.net);
+    Ok(MPI_Request(request))
 }
 
 fn ended(comm: &CommRef, handle: MPI_Comm, outcome: Outcome) -> Result<MPI_Request> {

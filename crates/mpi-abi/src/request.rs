@@ -4,26 +4,33 @@
 //! slab has grown, no memory.
 
 use crate::boundary::{MPI_Comm, Status};
+use crate::general::General;
 use crate::message::{Buffer, Outcome, Partner};
 use crate::slab::Slab;
+use crate::task::{Steps, Task};
 use crate::transport::send_error;
 use crate::world::bad;
 use barewire::core::Endpoint;
-use barewire::core::Peer;
 use barewire::core::tagged::{self, Envelope, Matched, Mode, Received, Sent, Tagged, Want};
+use barewire::core::{Peer, SendError};
 use barewire::mpi::error::{Class, Error, Result};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 /// The requests and matched messages of a process.
 pub struct Requests {
     slab: Slab<Request>,
+    /// The one handle of all sends that ended at once: there is nothing to tell them apart.
+    sent: usize,
     /// Messages taken out of the matching, with whom they are from.
     pub messages: Slab<(Matched, Partner, MPI_Comm)>,
     /// Sends that go on without a handle, and the bytes of the buffer for buffered sends each takes.
     left_behind: Vec<(tagged::Request, u64)>,
     /// Receives that go on without a handle.
     orphans: Vec<tagged::Request>,
-    /// The address and size of the attached buffer; `u64::MAX` for one without limit.
-    pub attached: Option<(usize, u64)>,
+    /// The addresses and sizes of attached buffers by the handle of what they are attached to, 0 for the job; `u64::MAX` for one
+    /// without limit.
+    pub attached: HashMap<usize, (usize, u64)>,
 }
 
 /// An operation the program has a handle of.
@@ -39,16 +46,30 @@ enum State {
     /// Persistent and not started.
     Inactive,
     Active(tagged::Request),
-    Ended(Outcome),
+    /// An operation of many steps.
+    Task(Arc<Task>),
+    /// Ends when the program says so.
+    General(Arc<General>),
+    /// A send that has not all its parts.
+    Filling,
+    /// Ended well, with this to tell.
+    Good(Status),
+    /// Ended otherwise.
+    Ended(Box<Outcome>),
 }
 
 /// A persistent operation: what to do when it is started.
-pub struct Plan {
-    /// The message.
-    pub buffer: Buffer,
-    /// What to do with it.
-    pub way: Way,
+pub enum Plan {
+    /// A message.
+    Message(Buffer, Way),
+    /// Steps to be made anew each time.
+    Steps(Again),
+    /// A message in parts that the program says are ready one by one.
+    Parts(Buffer, Way, Vec<bool>),
 }
+
+/// Makes the steps of a persistent operation.
+pub type Again = Arc<dyn Fn() -> Steps + Send + Sync>;
 
 /// What a persistent operation does.
 #[derive(Debug, Clone, Copy)]
@@ -71,16 +92,26 @@ pub struct Completion {
     pub comm: MPI_Comm,
     /// Whether the handle stays, because it can be started again.
     pub stays: bool,
+    /// Whose status the program itself knows.
+    pub general: Option<Arc<General>>,
 }
 
 impl Default for Requests {
     fn default() -> Requests {
+        let mut slab = Slab::new(8);
+        let sent = slab.insert(Request {
+            comm: MPI_Comm(0x101),
+            partner: Partner::Receiver,
+            state: State::Good(Status::EMPTY),
+            plan: None,
+        });
         Requests {
-            slab: Slab::new(8),
+            slab,
+            sent,
             messages: Slab::new(9),
             left_behind: Vec::new(),
             orphans: Vec::new(),
-            attached: None,
+            attached: HashMap::new(),
         }
     }
 }
@@ -95,8 +126,10 @@ impl Requests {
     /// A handle for a send.
     #[inline]
     pub fn add_send(&mut self, comm: MPI_Comm, sent: Sent) -> usize {
-        let state = state_of_send(sent);
-        self.slab.insert(Request { comm, partner: Partner::Receiver, state, plan: None })
+        match sent {
+            Sent::Done => self.sent,
+            Sent::Pending(request) => self.add(comm, State::Active(request)),
+        }
     }
 
     /// A handle for a receive.
@@ -108,12 +141,21 @@ impl Requests {
 
     /// A handle for what has already ended.
     pub fn add_ended(&mut self, comm: MPI_Comm, outcome: Outcome) -> usize {
-        self.slab.insert(Request {
-            comm,
-            partner: Partner::Receiver,
-            state: State::Ended(outcome),
-            plan: None,
-        })
+        self.add(comm, outcome.into())
+    }
+
+    /// A handle for an operation of many steps.
+    pub fn add_task(&mut self, comm: MPI_Comm, task: Arc<Task>) -> usize {
+        self.add(comm, State::Task(task))
+    }
+
+    /// A handle for what ends when the program says so.
+    pub fn add_general(&mut self, general: Arc<General>) -> usize {
+        self.add(MPI_Comm(0x102), State::General(general))
+    }
+
+    fn add(&mut self, comm: MPI_Comm, state: State) -> usize {
+        self.slab.insert(Request { comm, partner: Partner::Receiver, state, plan: None })
     }
 
     /// A handle for a persistent operation.
@@ -136,6 +178,9 @@ impl Requests {
     pub fn is_done(&self, tagged: &Tagged, handle: usize) -> bool {
         match self.slab.get(handle).map(|request| &request.state) {
             Some(State::Active(request)) => tagged.is_done(*request),
+            Some(State::Task(task)) => task.is_done(),
+            Some(State::General(general)) => general.is_done(),
+            Some(State::Filling) => false,
             _ => true,
         }
     }
@@ -150,13 +195,21 @@ impl Requests {
         let Some(request) = self.slab.get_mut(handle) else {
             return Err(bad(Class::Request, "MPI_REQUEST_NULL", handle, 0x180));
         };
-        if let State::Active(under_way) = request.state {
-            let status =
-                tagged.take(under_way).ok_or_else(|| Error::new(Class::Intern, "a request ended twice"))?;
-            request.state = State::Ended(request.partner.outcome(&status));
+        match &request.state {
+            State::Active(under_way) => {
+                let status = tagged
+                    .take(*under_way)
+                    .ok_or_else(|| Error::new(Class::Intern, "a request ended twice"))?;
+                request.state = request.partner.outcome(&status).into();
+            }
+            State::Task(task) => {
+                request.state = task.outcome().into();
+            }
+            State::General(_) | State::Inactive | State::Filling | State::Good(_) | State::Ended(_) => {}
         }
         Ok(match &request.state {
-            State::Ended(outcome) => outcome.clone(),
+            State::Good(status) => Outcome { status: *status, error: None },
+            State::Ended(outcome) => (**outcome).clone(),
             _ => Outcome::NOBODY,
         })
     }
@@ -169,38 +222,145 @@ impl Requests {
         let (comm, stays) = (request.comm, request.plan.is_some());
         if stays {
             request.state = State::Inactive;
-        } else {
-            self.slab.remove(handle);
         }
-        Ok(Completion { outcome, comm, stays })
+        if stays || handle == self.sent {
+            return Ok(Completion { outcome, comm, stays, general: None });
+        }
+        let general = match self.slab.remove(handle) {
+            Some(Request { state: State::General(general), .. }) => Some(general),
+            _ => None,
+        };
+        Ok(Completion { outcome, comm, stays, general })
     }
 
-    /// Starts a persistent operation.
-    pub fn start(&mut self, endpoint: &mut Endpoint, tagged: &mut Tagged, handle: usize) -> Result<()> {
+    /// [`Requests::complete`] for the usual case: a request for once that is done and went well. None for every other, which
+    /// is left as it is.
+    #[inline(always)]
+    pub fn complete_plainly(&mut self, tagged: &mut Tagged, handle: usize) -> Option<Status> {
+        if handle == self.sent {
+            return Some(Status::EMPTY);
+        }
+        let request = self.slab.get(handle)?;
+        let status = match (&request.state, &request.plan) {
+            (State::Good(status), None) => *status,
+            (State::Active(under_way), None) => {
+                let told = tagged.look(*under_way).filter(|told| told.failure.is_none())?;
+                let status = match request.partner {
+                    Partner::Receiver => Status::EMPTY,
+                    Partner::Rank(rank) => Status::new(rank, told.tag, told.len),
+                    Partner::Any(_) => return None,
+                };
+                tagged.take(*under_way);
+                status
+            }
+            _ => return None,
+        };
+        self.slab.remove(handle);
+        Some(status)
+    }
+
+    /// The request that ends when the program says so, if it is one.
+    pub fn general(&self, handle: usize) -> Option<Arc<General>> {
+        match &self.slab.get(handle)?.state {
+            State::General(general) => Some(general.clone()),
+            _ => None,
+        }
+    }
+
+    /// Notes the task a persistent operation of many steps has become.
+    pub fn started(&mut self, handle: usize, task: Arc<Task>) -> Result<()> {
+        self.slab.get_mut(handle).ok_or_else(gone)?.state = State::Task(task);
+        Ok(())
+    }
+
+    /// Starts a persistent operation; gives the steps of one that has many, to be made a task.
+    pub fn start(
+        &mut self,
+        endpoint: &mut Endpoint,
+        tagged: &mut Tagged,
+        handle: usize,
+    ) -> Result<Option<Again>> {
         let Some(request) = self.slab.get_mut(handle) else {
             return Err(bad(Class::Request, "MPI_REQUEST_NULL", handle, 0x180));
         };
-        let (Some(plan), State::Inactive) = (&request.plan, &request.state) else {
+        let (Some(plan), State::Inactive) = (&mut request.plan, &request.state) else {
             return Err(Error::new(Class::Request, "the request is not persistent, or has been started"));
         };
-        request.state = match plan.way {
-            Way::Nothing => State::Ended(Outcome::from_proc_null()),
+        let (buffer, way) = match &mut **plan {
+            Plan::Parts(_, Way::Send(..), ready) => {
+                ready.fill(false);
+                request.state = State::Filling;
+                return Ok(None);
+            }
+            Plan::Steps(again) => return Ok(Some(again.clone())),
+            Plan::Message(buffer, way) | Plan::Parts(buffer, way, _) => (buffer, *way),
+        };
+        request.state = match way {
+            Way::Nothing => Outcome::from_proc_null().into(),
             Way::Receive(want) => {
-                state_of_receive(&request.partner, tagged.receive(endpoint, want, plan.buffer.sink()))
+                state_of_receive(&request.partner, tagged.receive(endpoint, want, buffer.sink()))
             }
             Way::Send(to, envelope, mode) => {
-                let (len, source) = plan.buffer.source();
+                let (len, source) = buffer.source();
                 state_of_send(tagged.send(endpoint, to, envelope, mode, len, source).map_err(send_error)?)
             }
             Way::Buffered(to, envelope) => {
-                let message = plan.buffer.copy();
-                self.send_buffered(endpoint, tagged, to, envelope, message)?;
+                let message = buffer.copy();
+                let owner = request.comm;
+                self.send_buffered(endpoint, tagged, (to, envelope), owner, message)?;
                 let request = self.slab.get_mut(handle).ok_or_else(gone)?;
-                request.state = State::Ended(Outcome::NOBODY);
-                return Ok(());
+                request.state = State::Good(Status::EMPTY);
+                return Ok(None);
             }
         };
+        Ok(None)
+    }
+
+    /// Parts of a message are ready; with the last of them it goes.
+    pub fn ready(
+        &mut self,
+        endpoint: &mut Endpoint,
+        tagged: &mut Tagged,
+        handle: usize,
+        parts: impl Iterator<Item = i32>,
+    ) -> Result<()> {
+        let Some(request) = self.slab.get_mut(handle) else {
+            return Err(bad(Class::Request, "MPI_REQUEST_NULL", handle, 0x180));
+        };
+        let (State::Filling, Some(Plan::Parts(buffer, Way::Send(to, envelope, mode), ready))) =
+            (&request.state, request.plan.as_deref_mut())
+        else {
+            return Err(Error::new(
+                Class::Request,
+                "the request is not a partitioned send that has been started",
+            ));
+        };
+        for part in parts {
+            let place = usize::try_from(part).ok().and_then(|part| ready.get_mut(part));
+            match place {
+                Some(place) if !*place => *place = true,
+                _ => {
+                    return Err(Error::new(
+                        Class::Arg,
+                        format!("part {part} is ready already, or not there"),
+                    ));
+                }
+            }
+        }
+        if ready.iter().all(|ready| *ready) {
+            let (len, source) = buffer.source();
+            request.state =
+                state_of_send(tagged.send(endpoint, *to, *envelope, *mode, len, source).map_err(send_error)?);
+        }
         Ok(())
+    }
+
+    /// The parts of a partitioned receive.
+    pub fn parts(&self, handle: usize) -> Result<usize> {
+        match self.get(handle)?.plan.as_deref() {
+            Some(Plan::Parts(_, Way::Receive(_) | Way::Nothing, parts)) => Ok(parts.len()),
+            _ => Err(Error::new(Class::Request, "the request is not a partitioned receive")),
+        }
     }
 
     /// Sends a copy that goes on by itself, if the attached buffer would have room for it.
@@ -208,13 +368,14 @@ impl Requests {
         &mut self,
         endpoint: &mut Endpoint,
         tagged: &mut Tagged,
-        to: Peer,
-        envelope: Envelope,
+        (to, envelope): (Peer, Envelope),
+        owner: MPI_Comm,
         (len, source): (u64, tagged::Source),
     ) -> Result<()> {
         self.none_left_behind(tagged);
         let used: u64 = self.left_behind.iter().map(|(_, bytes)| bytes).sum();
-        let room = self.attached.map_or(0, |(_, size)| size.saturating_sub(used));
+        let attached = self.attached.get(&owner.0).or_else(|| self.attached.get(&0));
+        let room = attached.map_or(0, |(_, size)| size.saturating_sub(used));
         if len > room {
             let what = format!("{len} bytes do not fit the {room} that are free of the attached buffer");
             return Err(Error::new(Class::Buffer, what));
@@ -228,9 +389,9 @@ impl Requests {
     }
 
     /// Tries to take back an operation.
-    pub fn cancel(&mut self, tagged: &mut Tagged, handle: usize) -> Result<()> {
-        if let State::Active(under_way) = self.get(handle)?.state {
-            tagged.cancel(under_way);
+    pub fn cancel(&mut self, endpoint: &mut Endpoint, tagged: &mut Tagged, handle: usize) -> Result<()> {
+        if let State::Active(under_way) = &self.get(handle)?.state {
+            tagged.cancel(endpoint, *under_way);
         }
         Ok(())
     }
@@ -238,6 +399,9 @@ impl Requests {
     /// Forgets a handle; what is under way goes on.
     pub fn free(&mut self, tagged: &mut Tagged, handle: usize) -> Result<()> {
         self.get(handle)?;
+        if handle == self.sent {
+            return Ok(());
+        }
         match self.slab.remove(handle) {
             Some(Request { state: State::Active(sent), partner: Partner::Receiver, .. }) => {
                 self.left_behind.push((sent, 0));
@@ -247,6 +411,30 @@ impl Requests {
         }
         self.none_left_behind(tagged);
         Ok(())
+    }
+
+    /// Ends receives from anybody, now that one who could have sent is gone.
+    pub fn fail_wild(&mut self, endpoint: &mut Endpoint, tagged: &mut Tagged, peer: Peer) {
+        for request in self.slab.iter_mut() {
+            let (State::Active(under_way), Partner::Any(comm)) = (&request.state, &request.partner) else {
+                continue;
+            };
+            if comm.has(peer) && tagged.cancel(endpoint, *under_way) {
+                tagged.take(*under_way);
+                let error = Some(send_error(SendError::Lost(peer)));
+                request.state = Outcome { status: Status::EMPTY, error }.into();
+            }
+        }
+    }
+
+    /// Notes a send that goes on without a handle.
+    pub fn leave_behind(&mut self, request: tagged::Request) {
+        self.left_behind.push((request, 0));
+    }
+
+    /// Whether no send without a handle is under way.
+    pub fn has_left_all(&self, tagged: &Tagged) -> bool {
+        self.left_behind.iter().all(|&(request, _)| tagged.is_done(request))
     }
 
     /// Forgets those without a handle that have ended; true if no send is left.
@@ -264,10 +452,20 @@ impl Requests {
     }
 }
 
+impl From<Outcome> for State {
+    #[inline]
+    fn from(outcome: Outcome) -> State {
+        match outcome {
+            Outcome { status, error: None } => State::Good(status),
+            otherwise => State::Ended(Box::new(otherwise)),
+        }
+    }
+}
+
 #[inline]
 fn state_of_send(sent: Sent) -> State {
     match sent {
-        Sent::Done => State::Ended(Outcome::NOBODY),
+        Sent::Done => State::Good(Status::EMPTY),
         Sent::Pending(request) => State::Active(request),
     }
 }
@@ -275,7 +473,7 @@ fn state_of_send(sent: Sent) -> State {
 #[inline]
 fn state_of_receive(partner: &Partner, received: Received) -> State {
     match received {
-        Received::Done(status) => State::Ended(partner.outcome(&status)),
+        Received::Done(status) => partner.outcome(&status).into(),
         Received::Pending(request) => State::Active(request),
     }
 }

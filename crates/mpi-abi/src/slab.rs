@@ -50,6 +50,11 @@ impl<T> Slab<T> {
         self.slots[index].1.as_mut()
     }
 
+    /// All objects, to change them.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().filter_map(|(_, object)| object.as_mut())
+    }
+
     /// Takes the object of a handle, which then names nothing.
     #[inline]
     pub fn remove(&mut self, handle: usize) -> Option<T> {

@@ -9,6 +9,7 @@ use crate::boundary::Gate;
 use crate::message::kept;
 use crate::object::Comm;
 use crate::request::Requests;
+use crate::task::Tasks;
 use barewire::core::boot;
 use barewire::core::region::Memory;
 use barewire::core::shared::Shared;
@@ -18,6 +19,8 @@ use barewire::core::tagged::{
 use barewire::core::wait::Waiting;
 use barewire::core::{Config, Deliver, Endpoint, Flow, Incoming, Peer, SendError, WaitError};
 use barewire::mpi::error::{Class, Error, Result};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 /// A process's connection with its job.
@@ -27,6 +30,10 @@ pub struct Net {
     pub rank: u32,
     /// Processes in the job.
     pub size: u32,
+    /// Operations of many steps that go on meanwhile.
+    pub tasks: Tasks,
+    /// Whether `MPI_Finalize` has been called: then others may go before this process does.
+    ending: AtomicBool,
     line: Line,
 }
 
@@ -43,6 +50,8 @@ pub struct Layer {
     pub tagged: Tagged,
     /// Requests and matched messages the program has handles of.
     pub requests: Requests,
+    /// Processes that are gone, in the order in which this one learned of it.
+    pub lost: Vec<Peer>,
 }
 
 impl Deliver for Layer {
@@ -53,6 +62,8 @@ impl Deliver for Layer {
 
     fn peer_lost(&mut self, endpoint: &mut Endpoint, peer: Peer) {
         self.tagged.peer_lost(endpoint, peer);
+        self.lost.push(peer);
+        self.requests.fail_wild(endpoint, &mut self.tagged, peer);
     }
 }
 
@@ -63,13 +74,13 @@ impl Net {
         let job = boot::from_environment().map_err(|error| other(&error))?;
         let endpoint = Endpoint::open(job, Config::default()).map_err(|error| other(&error))?;
         let (rank, size) = (endpoint.me().0, endpoint.size());
-        let layer = Layer { tagged: Tagged::new(&endpoint), requests: Requests::default() };
+        let layer = Layer { tagged: Tagged::new(&endpoint), requests: Requests::default(), lost: Vec::new() };
         let line = if threads {
             Line::Many(RwLock::new(Some(Shared::new(endpoint, layer).map_err(|error| other(&error))?)))
         } else {
             Line::One(Gate::new(Some(Box::new((endpoint, layer)))))
         };
-        Ok(Net { rank, size, line })
+        Ok(Net { rank, size, tasks: Tasks::default(), ending: AtomicBool::new(false), line })
     }
 
     /// Uses the endpoint and what is under way.
@@ -87,26 +98,65 @@ impl Net {
         }
     }
 
-    /// Makes progress until `done` says so.
+    /// Makes progress until `done` says so; tasks go on meanwhile.
     #[inline]
-    pub fn wait(&self, what: &'static str, mut done: impl FnMut(&mut Layer) -> bool) -> Result<()> {
+    pub fn wait(&self, what: &'static str, done: impl FnMut(&mut Layer) -> bool) -> Result<()> {
+        self.wait_then(what, done, |_| ())
+    }
+
+    /// Makes progress until `done` says so, and then takes what came of it; tasks go on meanwhile.
+    #[inline]
+    pub fn wait_then<R>(
+        &self,
+        what: &'static str,
+        mut done: impl FnMut(&mut Layer) -> bool,
+        then: impl FnOnce(&mut Layer) -> R,
+    ) -> Result<R> {
+        let mut then = Some(then);
+        loop {
+            let ended = Cell::new(false);
+            let came = self.wait_inside(
+                what,
+                |layer| {
+                    ended.set(done(layer));
+                    ended.get() || (!self.tasks.is_empty() && self.tasks.can_go_on(layer))
+                },
+                |layer| then.take_if(|_| ended.get()).map(|then| then(layer)),
+            )?;
+            match came {
+                Some(came) => return Ok(came),
+                None => self.tasks.run(self),
+            }
+        }
+    }
+
+    /// Makes progress until `done` says so, without leaving the door, and then takes what came of it.
+    #[inline]
+    fn wait_inside<R>(
+        &self,
+        what: &'static str,
+        mut done: impl FnMut(&mut Layer) -> bool,
+        then: impl FnOnce(&mut Layer) -> R,
+    ) -> Result<R> {
         let mut done =
             |endpoint: &mut Endpoint, layer: &mut Layer| layer.tagged.advance(endpoint) && done(layer);
-        let waited = match &self.line {
+        match &self.line {
             Line::One(gate) => {
                 let waiting = Waiting { what, on: None };
                 let wait = |pair: &mut Option<Box<(Endpoint, Layer)>>| {
-                    let pair = pair.as_mut()?;
-                    Some(pair.0.wait_for(waiting, &mut pair.1, None, done))
+                    let (endpoint, layer) = &mut **pair.as_mut().ok_or_else(ended)?;
+                    endpoint.wait_for(waiting, layer, None, done).map_err(wait_error)?;
+                    Ok(then(layer))
                 };
-                gate.enter(wait)?.ok_or_else(ended)?
+                gate.enter(wait)?
             }
             Line::Many(line) => {
                 let shared = line.read().unwrap_or_else(PoisonError::into_inner);
-                shared.as_ref().ok_or_else(ended)?.wait(None, &mut done)
+                let shared = shared.as_ref().ok_or_else(ended)?;
+                shared.wait(None, &mut done).map_err(wait_error)?;
+                Ok(shared.with(|_, layer| then(layer)))
             }
-        };
-        waited.map_err(wait_error)
+        }
     }
 
     /// Takes what has arrived and pushes on what had found no room, without waiting.
@@ -114,7 +164,11 @@ impl Net {
         self.with(|endpoint, layer| {
             endpoint.progress(layer, usize::MAX);
             layer.tagged.advance(endpoint);
-        })
+        })?;
+        if !self.tasks.is_empty() {
+            self.tasks.run(self);
+        }
+        Ok(())
     }
 
     /// Starts a send.
@@ -157,8 +211,8 @@ impl Net {
     /// Waits until a request has ended; a truncated message is told by its status.
     #[inline]
     fn finish(&self, request: Request) -> Result<Status> {
-        self.wait("a message", |layer| layer.tagged.is_done(request))?;
-        let status = self.with(|_, layer| layer.tagged.take(request))?;
+        let done = |layer: &mut Layer| layer.tagged.is_done(request);
+        let status = self.wait_then("a message", done, |layer| layer.tagged.take(request))?;
         let status = status.ok_or_else(|| Error::new(Class::Intern, "a request ended twice"))?;
         match status.failure {
             Some(Failure::Lost(peer)) => Err(send_error(SendError::Lost(peer))),
@@ -166,21 +220,34 @@ impl Net {
         }
     }
 
-    /// Sends bytes to a rank of `comm`, in its collective context.
-    fn tell(&self, comm: &Comm, to: usize, tag: i32, bytes: &[u8]) -> Result<Sent> {
+    /// Sends bytes to a process, in the collective context of `comm`.
+    fn tell(&self, comm: &Comm, to: Peer, tag: i32, bytes: &[u8]) -> Result<Sent> {
         let envelope = Envelope { context: comm.collective_context(), tag };
-        self.start_send(comm.peer(to), envelope, Mode::Standard, (bytes.len() as u64, kept(bytes)))
+        self.start_send(to, envelope, Mode::Standard, (bytes.len() as u64, kept(bytes)))
     }
 
-    /// Receives bytes, however many, from a rank of `comm` in its collective context.
-    fn hear(&self, comm: &Comm, from: usize, tag: i32) -> Result<Vec<u8>> {
-        let want = Want { context: comm.collective_context(), from: Some(comm.peer(from)), tag: Some(tag) };
+    /// Receives bytes, however many, from a process in the collective context of `comm`.
+    fn hear(&self, comm: &Comm, from: Peer, tag: i32) -> Result<Vec<u8>> {
+        self.hear_from(comm, Some(from), tag).map(|(_, bytes)| bytes)
+    }
+
+    /// Receives bytes from a process, or from any, in the collective context of `comm`, and says from whom.
+    pub fn hear_from(&self, comm: &Comm, from: Option<Peer>, tag: i32) -> Result<(Peer, Vec<u8>)> {
+        let want = Want { context: comm.collective_context(), from, tag: Some(tag) };
         let mut found = None;
+        let mut lost = None;
+        // SYNC ending: the thread that sets it is the one that reads it, or waits for nothing.
+        let ending = self.ending.load(Ordering::Relaxed);
         self.wait("another process to make a communicator", |layer| {
             found = layer.tagged.claim(&want);
-            found.is_some()
+            lost =
+                layer.lost.iter().copied().find(|peer| Some(*peer) == from || (!ending && comm.has(*peer)));
+            found.is_some() || lost.is_some()
         })?;
-        let Some(matched) = found else { return Err(Error::new(Class::Intern, "a message got lost")) };
+        let Some(matched) = found else {
+            return Err(send_error(SendError::Lost(lost.unwrap_or(Peer(u32::MAX)))));
+        };
+        let from = matched.status().from;
         let len = matched.status().len as usize;
         let memory = Memory::private(len);
         let sink = Sink::Memory(memory.clone(), 0, len);
@@ -188,7 +255,7 @@ impl Net {
         self.finish_receive(received)?;
         let mut bytes = vec![0; len];
         assert!(memory.read(0, &mut bytes), "it has as many bytes");
-        Ok(bytes)
+        Ok((from, bytes))
     }
 
     /// Gives `mine` to every process of `comm`, and returns what each of them gave, in the order of their ranks.
@@ -208,14 +275,30 @@ impl Net {
                     bytes.extend(said);
                 }
             }
-            let sent = self.tell(comm, (comm.rank + step) % size, tag, &bytes)?;
-            let told = self.hear(comm, (comm.rank + size - step) % size, tag)?;
+            let sent = self.tell(comm, comm.peer((comm.rank + step) % size), tag, &bytes)?;
+            let told = self.hear(comm, comm.peer((comm.rank + size - step) % size), tag)?;
             self.finish_send(sent)?;
             note(&told, &mut heard);
             step *= 2;
         }
         let missing = || Error::new(Class::Intern, "a process sent nonsense while making a communicator");
         heard.into_iter().map(|said| said.ok_or_else(missing)).collect()
+    }
+
+    /// Answers whoever says something first, in the collective context of `comm`.
+    pub fn answer(&self, comm: &Comm, tag: i32, mine: &[u8]) -> Result<Vec<u8>> {
+        let (from, told) = self.hear_from(comm, None, tag)?;
+        let sent = self.tell(comm, from, tag, mine)?;
+        self.finish_send(sent)?;
+        Ok(told)
+    }
+
+    /// Exchanges some bytes with one process, in the collective context of `comm`.
+    pub fn swap(&self, comm: &Comm, with: Peer, tag: i32, mine: &[u8]) -> Result<Vec<u8>> {
+        let sent = self.tell(comm, with, tag, mine)?;
+        let told = self.hear(comm, with, tag)?;
+        self.finish_send(sent)?;
+        Ok(told)
     }
 
     /// Ends the whole job with this exit code.
@@ -230,6 +313,7 @@ impl Net {
         self.wait("sends the program left behind", |layer| {
             layer.requests.none_left_behind(&mut layer.tagged)
         })?;
+        self.ending.store(true, Ordering::Relaxed);
         self.all_gather(world, world.next_tag(), &[])?;
         match &self.line {
             Line::One(gate) => drop(gate.enter(Option::take)?),

@@ -6,6 +6,7 @@
 use crate::boundary::{MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Op};
 use crate::fault::Errhandler;
 use crate::object::{AttributeCallbacks, Comm, CommRef, F90Key, Session, TypeObject, TypeRef, UserOp};
+use crate::rma::Window;
 use crate::table::{DYNAMIC, Table};
 use crate::transport::Net;
 use barewire::mpi::attr::Keyvals;
@@ -15,8 +16,8 @@ use barewire::mpi::group::{Group, Process};
 use barewire::mpi::info::Info;
 use barewire::mpi::op::Builtin;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::thread::ThreadId;
 use std::time::Instant;
 
@@ -42,6 +43,8 @@ pub struct World {
     pub errhandlers: Table<Errhandler>,
     /// Sessions.
     pub sessions: Table<Session>,
+    /// Windows.
+    pub wins: Table<Window>,
     /// Attribute keys.
     pub keyvals: Mutex<Keyvals<AttributeCallbacks>>,
     /// Error classes and codes.
@@ -57,6 +60,10 @@ pub struct World {
     basics: Vec<TypeObject>,
     file_errhandler: Mutex<Arc<Errhandler>>,
     job: RwLock<Phase>,
+    /// `MPI_COMM_WORLD` and `MPI_COMM_SELF`, once there were some.
+    lasting: OnceLock<[Arc<Comm>; 2]>,
+    /// Whether the job runs, for who needs no more than that.
+    running: AtomicBool,
 }
 
 /// Where a process is between start and end.
@@ -74,8 +81,6 @@ pub struct Job {
     pub thread_level: i32,
     /// The thread that started it.
     pub main: ThreadId,
-    world: Arc<Comm>,
-    own: Arc<Comm>,
 }
 
 /// Attributes every communicator of the job answers for.
@@ -110,6 +115,7 @@ impl World {
             ops: Table::new(5),
             errhandlers: Table::new(6),
             sessions: Table::new(7),
+            wins: Table::new(10),
             keyvals: Mutex::new(Keyvals::new(FIRST_KEYVAL)),
             codes: Mutex::new(Codes::new()),
             f90_types: Mutex::new(HashMap::new()),
@@ -126,6 +132,8 @@ impl World {
             basics: Basic::all().map(|basic| TypeObject::named(basic.into(), basic.name())).collect(),
             file_errhandler: Mutex::new(Arc::new(Errhandler::Return)),
             job: RwLock::new(Phase::Before),
+            lasting: OnceLock::new(),
+            running: AtomicBool::new(false),
         }
     }
 
@@ -144,13 +152,18 @@ impl World {
         let own = Comm::new(&net, 1, Group::new([Process(net.rank)])?, 0);
         own.set_name(b"MPI_COMM_SELF");
         let main = std::thread::current().id();
-        let job = Job { net, thread_level, main, world: Arc::new(all), own: Arc::new(own) };
+        self.lasting.get_or_init(|| [Arc::new(all), Arc::new(own)]);
+        let job = Job { net, thread_level, main };
+        // SYNC running: pairs with the load in `comm`; a thread that sees it sees what is lasting.
+        self.running.store(true, Ordering::Release);
         *phase = Phase::Running(Arc::new(job));
         Ok(())
     }
 
     /// Ends the job.
     pub fn end(&self) {
+        // SYNC running: see `begin`.
+        self.running.store(false, Ordering::Release);
         *self.job.write().unwrap_or_else(PoisonError::into_inner) = Phase::After;
         CommRef::forget_all();
     }
@@ -188,15 +201,27 @@ impl World {
     }
 
     /// A communicator.
-    pub fn comm(&self, handle: MPI_Comm) -> Result<CommRef> {
+    #[inline]
+    pub fn comm(&'static self, handle: MPI_Comm) -> Result<CommRef> {
+        // SYNC running: pairs with the stores in `begin` and `end`.
+        if let (0x101 | 0x102, true) = (handle.0, self.running.load(Ordering::Acquire)) {
+            if let Some(lasting) = self.lasting.get() {
+                return Ok(CommRef::Lasting(&lasting[handle.0 - 0x101]));
+            }
+        }
+        self.other_comm(handle)
+    }
+
+    fn other_comm(&self, handle: MPI_Comm) -> Result<CommRef> {
         if let Some(recent) = CommRef::recent(handle) {
             return Ok(recent);
         }
-        let comm = match handle.0 {
-            0x101 => self.job()?.world.clone(),
-            0x102 => self.job()?.own.clone(),
-            other => self.comms.get(other).ok_or_else(|| bad(Class::Comm, "MPI_COMM_NULL", other, 0x100))?,
-        };
+        // Those that are lasting are found elsewhere while the job runs; why it does not is the answer.
+        if let 0x101 | 0x102 = handle.0 {
+            self.job()?;
+        }
+        let found = self.comms.get(handle.0);
+        let comm = found.ok_or_else(|| bad(Class::Comm, "MPI_COMM_NULL", handle.0, 0x100))?;
         Ok(CommRef::remember(handle, comm))
     }
 
@@ -206,10 +231,15 @@ impl World {
         CommRef::forget_all();
     }
 
+    /// A predefined datatype.
+    pub fn basic(&self, basic: Basic) -> TypeRef {
+        TypeRef::Basic(&world().basics[basic.index()])
+    }
+
     /// A datatype.
     pub fn datatype(&self, handle: MPI_Datatype) -> Result<TypeRef> {
         if let Some(basic) = Basic::from_handle(handle.0) {
-            return Ok(TypeRef::Basic(&world().basics[basic.index()]));
+            return Ok(self.basic(basic));
         }
         let found = self.types.get(handle.0);
         found.map(TypeRef::Derived).ok_or_else(|| bad(Class::Type, "MPI_DATATYPE_NULL", handle.0, 0x200))

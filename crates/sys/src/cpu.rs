@@ -10,6 +10,7 @@ mod list;
 mod memory;
 mod quota;
 mod topology;
+mod usage;
 
 use std::io;
 
@@ -21,6 +22,7 @@ pub use list::{ListError, parse_cpu_list};
 pub use memory::{HugePages, HugePool, Transparent, huge_pages, page_bytes};
 pub use quota::cpu_quota;
 pub use topology::{Caches, Place, Share, Topology};
+pub use usage::cpu_time;
 
 /// A logical processor, by the kernel's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -26,10 +26,14 @@ pub mod loan;
 pub mod map;
 #[cfg(not(loom))]
 pub mod memory;
+#[cfg(not(loom))]
+pub mod pmix;
 pub mod ring;
 #[cfg(not(loom))]
 pub mod spawn;
 pub mod sync;
+#[cfg(not(loom))]
+pub mod sysv;
 #[cfg(not(loom))]
 pub mod tcp;
 #[cfg(not(loom))]

@@ -171,6 +171,11 @@ impl Segment {
         self.len
     }
 
+    /// Where it is mapped; the memory is there as long as the segment is.
+    pub fn address(&self) -> usize {
+        self.base.as_ptr().expose_provenance()
+    }
+
     /// Whether the segment has no bytes; it never has none.
     pub fn is_empty(&self) -> bool {
         self.len == 0

@@ -70,6 +70,11 @@ impl<S> Node<S> {
         &self.core
     }
 
+    /// The endpoint of the core back, for another layer; bundles and handlers are gone, and so are messages under way.
+    pub fn into_core(self) -> Endpoint {
+        self.core
+    }
+
     /// What passed over the wire.
     pub fn stats(&self) -> Stats {
         self.core.stats()

@@ -97,6 +97,18 @@ impl<S> Simple<S> {
         &self.core
     }
 
+    /// The endpoint of the core back, for another layer; the handlers are gone.
+    ///
+    /// ```
+    /// use barewire::core::{Config, Endpoint, job::Job};
+    /// let endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let am = barewire::am::Simple::new(endpoint, ());
+    /// assert_eq!(am.into_core().size(), 1);
+    /// ```
+    pub fn into_core(self) -> Endpoint {
+        self.core
+    }
+
     /// Messages for which there was no handler.
     pub fn dropped(&self) -> u64 {
         self.table.dropped

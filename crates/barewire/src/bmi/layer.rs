@@ -101,7 +101,7 @@ impl Layer {
         }
         if called {
             // If it is gone, the receive ends when that is told.
-            let _ = endpoint.reach(peer);
+            let _ = endpoint.call(peer);
         }
         Ok(peer)
     }

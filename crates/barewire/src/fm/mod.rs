@@ -119,6 +119,17 @@ impl Fm {
         &self.endpoint
     }
 
+    /// The endpoint back, for another layer; the handlers are gone, suspended ones too.
+    ///
+    /// ```
+    /// use barewire::core::{Config, job::Job};
+    /// let fm = barewire::fm::Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// assert_eq!(fm.into_endpoint().size(), 1);
+    /// ```
+    pub fn into_endpoint(self) -> Endpoint {
+        self.endpoint
+    }
+
     /// What has happened here so far.
     pub fn counters(&self) -> Counters {
         self.dispatch.counters()

@@ -85,11 +85,16 @@ impl Group {
     }
 
     /// The process at `rank`.
+    #[inline]
     pub fn process(&self, rank: i32) -> Result<Process> {
-        usize::try_from(rank).ok().and_then(|rank| self.members.get(rank)).copied().ok_or_else(|| {
-            let what = format!("rank {rank} is not in a group of {} processes", self.size());
-            Error::new(Class::Rank, what)
-        })
+        let found = usize::try_from(rank).ok().and_then(|rank| self.members.get(rank));
+        found.copied().ok_or_else(|| self.no_process(rank))
+    }
+
+    #[cold]
+    fn no_process(&self, rank: i32) -> Error {
+        let what = format!("rank {rank} is not in a group of {} processes", self.size());
+        Error::new(Class::Rank, what)
     }
 
     /// The rank of a process.

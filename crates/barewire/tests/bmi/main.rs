@@ -64,7 +64,7 @@ fn a_receive_whose_message_is_here_completes_at_once(shm: bool) {
     let pair = Pair::meet(shm);
     let Pair { server, client, .. } = &pair;
     for tag in [5, 6] {
-        client.0.post_send(pair.to_server, &pattern(300, tag as u8), tag, 0, client.1).unwrap();
+        client.0.post_send(pair.to_server, pattern(300, tag as u8), tag, 0, client.1).unwrap();
     }
     // When the second has come, so has the first.
     let into = Buffer::new(300);

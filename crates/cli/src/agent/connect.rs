@@ -23,10 +23,10 @@ pub struct AgentOptions {
     host: Option<u32>,
 }
 
-/// Connects to the launcher.
-pub fn connect(options: &AgentOptions) -> anyhow::Result<OwnedFd> {
+/// Connects to the launcher; an agent of another host has the job's key too.
+pub fn connect(options: &AgentOptions) -> anyhow::Result<(OwnedFd, Option<JobKey>)> {
     match (options.fd, options.host) {
-        (Some(fd), _) => barewire_sys::inherit::take(fd).context("the launcher's socket"),
+        (Some(fd), _) => Ok((barewire_sys::inherit::take(fd).context("the launcher's socket")?, None)),
         (None, Some(host)) => {
             let key = read_key()?;
             let deadline = Instant::now() + DIAL_TIMEOUT;
@@ -35,7 +35,7 @@ pub fn connect(options: &AgentOptions) -> anyhow::Result<OwnedFd> {
                 format!("this host cannot reach the launcher at {}", addresses.join(" or "))
             })?;
             watch_path(&stream)?;
-            Ok(stream.into())
+            Ok((stream.into(), Some(key)))
         }
         _ => bail!("the agent is started by `barewire run`, not by hand"),
     }

@@ -1,9 +1,10 @@
 //! The agent: one a host, it starts ranks, carries their bytes and sees to it that nothing of theirs is left.
 //!
-//! It answers to one launcher over one connection. When that connection ends, for whatever reason, the ranks end too;
+//! It answers to one launcher over one connection, its own or another agent's: with many hosts agents form a tree. When that connection ends, for whatever reason, the ranks end too;
 //! when the agent itself is killed, its ranks go with it and the launcher, which inherits what they started, kills that.
 
 mod bind;
+mod branch;
 mod connect;
 mod limits;
 mod rank;
@@ -22,7 +23,8 @@ use crate::wire::{BODY_BYTES_MAX, Up, VERSION};
 /// Runs an agent until its ranks have ended.
 pub fn run(options: &AgentOptions) -> anyhow::Result<()> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).context("becoming a subreaper")?;
-    let mut link = Link::new(connect::connect(options)?, BODY_BYTES_MAX);
+    let (socket, key) = connect::connect(options)?;
+    let mut link = Link::new(socket, BODY_BYTES_MAX);
     let capacity = limits::capacity();
     let ready = Up::Ready {
         version: VERSION,
@@ -31,5 +33,5 @@ pub fn run(options: &AgentOptions) -> anyhow::Result<()> {
         limit: capacity.limit,
     };
     link.queue(&ready.encode());
-    supervise::Supervisor::new(link)?.run()
+    supervise::Supervisor::new(link, key)?.run()
 }

@@ -66,7 +66,12 @@ fn check(path: &Path, shown: &OsStr) -> Result<(), NoProgram> {
     let metadata = match fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Err(missing(format!("{shown} does not exist here{}", did_you_mean(path))));
+            let place = if Path::new(shown.as_ref()).is_absolute() {
+                String::new()
+            } else {
+                format!(": no {}", path.display())
+            };
+            return Err(missing(format!("{shown} does not exist here{place}{}", did_you_mean(path))));
         }
         Err(error) => return Err(NoProgram { status: 126, reason: format!("{shown}: {error}") }),
     };
@@ -98,7 +103,7 @@ fn not_in_path(name: &OsStr, directory: &Path, search: Option<&OsStr>) -> NoProg
     let names = folders.flat_map(|folder| names_in(&folder));
     match nearest(&shown, names) {
         Some(near) => missing(format!("there is no `{shown}` in PATH; did you mean `{near}`?")),
-        None => missing(format!("there is no `{shown}` in PATH")),
+        None => missing(format!("there is no `{shown}` in PATH; write where it is, such as ./{shown}")),
     }
 }
 

@@ -6,15 +6,17 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use barewire_core::boot::frame::Unit;
 use barewire_core::boot::{Fill, Link};
+use barewire_core::job::JobKey;
 use rustix::process::{Pid, Signal, WaitOptions, wait};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 
 use super::bind::{Bind, Topology};
+use super::branch::Branch;
 use super::rank::{Fed, Image, Place, Rank};
 use crate::poller::{Interest, Poller, Token};
 use crate::proc;
 use crate::signals::Signals;
-use crate::wire::{Down, Setup, Start, Stream, Up};
+use crate::wire::{self, Down, Setup, Start, Stream, Up};
 
 /// The state of one agent.
 pub struct Supervisor {
@@ -31,6 +33,11 @@ pub struct Supervisor {
     phase: Phase,
     /// Outputs are not read while the launcher is slow to take them.
     paused: bool,
+    key: Option<JobKey>,
+    /// The agents of other hosts behind this one.
+    branch: Option<Branch>,
+    /// When those that have not ended are given up.
+    cut_at: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +56,7 @@ enum Phase {
 
 impl Supervisor {
     /// An agent that talks over `link`.
-    pub fn new(link: Link) -> anyhow::Result<Self> {
+    pub fn new(link: Link, key: Option<JobKey>) -> anyhow::Result<Self> {
         let poller = Poller::new().context("epoll")?;
         let signals = Signals::catch(&[SIGCHLD, SIGTERM, SIGINT, SIGHUP]).context("signals")?;
         poller.add(link.fd(), LAUNCHER, Interest::ReadWrite)?;
@@ -66,6 +73,9 @@ impl Supervisor {
             index_of_pid: HashMap::new(),
             phase: Phase::Waiting,
             paused: false,
+            key,
+            branch: None,
+            cut_at: None,
         })
     }
 
@@ -77,6 +87,7 @@ impl Supervisor {
                 match token {
                     LAUNCHER => self.hear_launcher(),
                     SIGNALS => self.hear_signals(),
+                    token if Branch::owns(token) => self.hear_branch(token),
                     token => self.hear_rank(token),
                 }
             }
@@ -97,6 +108,39 @@ impl Supervisor {
         }
     }
 
+    /// Whether agents behind this one have not ended yet.
+    fn has_branch(&self) -> bool {
+        self.branch.as_ref().is_some_and(|branch| !branch.is_over())
+    }
+
+    fn grow(&mut self, order: wire::Branch) {
+        let hosts: Vec<u32> = order.hosts.iter().map(|(host, _)| *host).collect();
+        let key = self.key.clone().context("the agent of the launcher's own host has no others behind it");
+        match key.and_then(|key| Branch::start(order, key, &self.poller)) {
+            Ok((branch, reports)) => {
+                self.branch = Some(branch);
+                reports.iter().for_each(|report| self.say(report));
+            }
+            Err(error) => {
+                let reason = format!("the agent that should start it could not: {error:#}");
+                hosts.into_iter().for_each(|host| self.say(&Up::Missing { host, reason: reason.clone() }));
+            }
+        }
+    }
+
+    fn hear_branch(&mut self, token: Token) {
+        let Some(branch) = &mut self.branch else { return };
+        match branch.hear(token, &self.poller) {
+            Ok(said) if self.connected => said.iter().for_each(|bytes| self.link.queue(bytes)),
+            Ok(_) => {}
+            // What cannot be watched cannot be waited for.
+            Err(error) => {
+                let lost = branch.cut(&error.to_string());
+                lost.iter().for_each(|report| self.say(report));
+            }
+        }
+    }
+
     fn say(&mut self, up: &Up) {
         if self.connected {
             self.link.queue(&up.encode());
@@ -105,6 +149,10 @@ impl Supervisor {
 
     /// Sends what the launcher takes, and stops reading outputs while it takes nothing.
     fn talk(&mut self) -> anyhow::Result<()> {
+        if let Some(branch) = &mut self.branch {
+            let lost = branch.flush(&self.poller);
+            lost.iter().for_each(|report| self.say(report));
+        }
         if !self.connected {
             return Ok(());
         }
@@ -125,6 +173,9 @@ impl Supervisor {
 
     fn pause(&mut self, pause: bool) -> anyhow::Result<()> {
         self.paused = pause;
+        if let Some(branch) = &self.branch {
+            branch.pause(pause, &self.poller)?;
+        }
         for (index, rank) in self.ranks.iter().enumerate() {
             for (fd, what) in rank.outputs.iter().zip([OUT, ERR]) {
                 match fd {
@@ -184,6 +235,12 @@ impl Supervisor {
             Down::Stop => self.stop(),
             Down::Kill => self.kill(),
             Down::Describe => self.describe(),
+            Down::Branch(order) => self.grow(order),
+            Down::Pass { host, bytes } => {
+                if let Some(branch) = &mut self.branch {
+                    branch.pass(host, bytes);
+                }
+            }
         }
     }
 
@@ -342,7 +399,12 @@ impl Supervisor {
     /// Collects all children that have ended: ranks, and what they left behind.
     fn reap(&mut self) {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
-            let Some(index) = self.index_of_pid.remove(&pid) else { continue };
+            let Some(index) = self.index_of_pid.remove(&pid) else {
+                let pid = pid.as_raw_nonzero().get().unsigned_abs();
+                let report = self.branch.as_mut().and_then(|branch| branch.reaped(pid, status.as_raw()));
+                report.iter().for_each(|report| self.say(report));
+                continue;
+            };
             // What the rank wrote is in the pipes already, and comes before its end.
             for stream in [Stream::Out, Stream::Err] {
                 while self.ranks[index].outputs[stream as usize].is_some() {
@@ -367,6 +429,11 @@ impl Supervisor {
 
     fn stop(&mut self) {
         let grace = self.setup.as_ref().map_or(GRACE_DEFAULT, |s| Duration::from_millis(s.grace_ms.into()));
+        if let Some(branch) = &mut self.branch {
+            branch.tell_all(&Down::Stop);
+            branch.stop();
+            self.cut_at.get_or_insert(Instant::now() + grace + BRANCH_GRACE);
+        }
         match self.phase {
             Phase::Waiting => self.phase = Phase::Killed,
             Phase::Running => {
@@ -382,13 +449,22 @@ impl Supervisor {
 
     fn kill(&mut self) {
         self.ranks.iter().for_each(|rank| rank.signal(Signal::KILL));
-        proc::kill_descendants(&[]);
+        if let Some(branch) = &mut self.branch {
+            branch.tell_all(&Down::Kill);
+        }
+        let spared = self.branch.as_ref().map(Branch::shells).unwrap_or_default();
+        proc::kill_descendants(&spared);
         if self.phase != Phase::Done {
             self.phase = Phase::Killed;
         }
     }
 
     fn keep_time(&mut self) {
+        if self.cut_at.is_some_and(|at| Instant::now() >= at) {
+            self.cut_at = None;
+            let lost = self.branch.as_mut().map(|branch| branch.cut("it did not end in time"));
+            lost.iter().flatten().for_each(|report| self.say(report));
+        }
         match self.phase {
             Phase::Stopping(at) if Instant::now() >= at => self.kill(),
             Phase::Killed if !self.index_of_pid.is_empty() => self.kill(),
@@ -398,7 +474,8 @@ impl Supervisor {
 
     /// When the last rank has ended: kills what ranks left running, and says so.
     fn finish_if_over(&mut self) {
-        if matches!(self.phase, Phase::Waiting | Phase::Done) || !self.index_of_pid.is_empty() {
+        let over = self.index_of_pid.is_empty() && !self.has_branch();
+        if matches!(self.phase, Phase::Waiting | Phase::Done) || !over {
             return;
         }
         while proc::kill_descendants(&[]) {
@@ -441,6 +518,8 @@ const INPUT: u64 = 3;
 const GRACE_DEFAULT: Duration = Duration::from_secs(2);
 const KILL_AGAIN: Duration = Duration::from_millis(200);
 const SETTLE: Duration = Duration::from_millis(2);
+/// How much longer than ranks the agents behind this one may take to end.
+const BRANCH_GRACE: Duration = Duration::from_secs(3);
 /// Most bytes that wait for a launcher that is slow to read.
 const QUEUE_BYTES_MAX: usize = 1 << 20;
 /// Most bytes that wait for a rank that does not read its boot connection.

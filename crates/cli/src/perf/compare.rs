@@ -2,87 +2,202 @@
 
 use anyhow::{Result, bail};
 
-use super::PerfOptions;
-use super::figures::Estimate;
-use super::peers::Peer;
-use super::session::Session;
+use super::driver::{Driver, Spec};
+use super::figures::{Estimate, median};
+use super::options::{Common, Via};
+use super::peers::{self, Ourselves, Running};
+use super::record::{self, Record};
+use super::worker::Answer;
 
 /// Us and other libraries, the same work in alternating rounds
 #[derive(Debug, clap::Args)]
 pub struct CompareOptions {
-    /// Ranks; more than there are processors is a fair question too
-    #[arg(long, short = 'n', default_value_t = 2)]
-    ranks: u32,
-    /// Which rung of ours: message, tagged, am, fm
-    #[arg(long, default_value = "tagged")]
-    api: String,
-    /// What to measure: latency, rate, ring
+    /// What to measure: latency, rate, turn (a token round all ranks)
     #[arg(long, value_delimiter = ',', default_value = "latency,rate")]
     what: Vec<String>,
-    /// Message sizes
-    #[arg(long, value_delimiter = ',', default_value = "8,1024,4096,65536,1048576")]
-    bytes: Vec<usize>,
-    /// Repetitions of the 8-byte measurement in one round; longer messages do fewer
-    #[arg(long, default_value_t = 20_000)]
-    count: u64,
+    /// Whom to compare with, by names as `perf peers` shows them, or parts of them; `pipe`, `fifo`, `sysv` and `unix` are
+    /// the system's own ways; `ourselves` must end in a tie [default: whoever is installed]
+    #[arg(long, value_delimiter = ',', value_name = "PEER,…")]
+    peers: Vec<String>,
+}
+
+impl CompareOptions {
+    /// Latency and rate beside whoever is installed.
+    pub fn everybody() -> CompareOptions {
+        CompareOptions { what: vec!["latency".to_owned(), "rate".to_owned()], peers: Vec::new() }
+    }
+}
+
+/// A peer in a comparison, and the layer of ours that it is compared with.
+struct Rival {
+    name: String,
+    version: String,
+    beside: String,
+    running: Box<dyn Running>,
+    can: Box<dyn Fn(&str, usize) -> bool>,
 }
 
 /// Measures and shows the comparison.
-pub fn run(options: &PerfOptions, compare: &CompareOptions) -> Result<()> {
-    let peers: Vec<Peer> = Peer::ALL.into_iter().filter(|peer| peer.is_installed()).collect();
-    for missing in Peer::ALL.into_iter().filter(|peer| !peers.contains(peer)) {
-        eprintln!("{} is not installed: `barewire perf peers --install`", missing.name());
-    }
-    if peers.is_empty() {
-        bail!("there is nobody to compare with");
-    }
-    let pin = !options.no_pin && compare.ranks <= 2;
-    let quiet = PerfOptions { no_pin: !pin, what: None, ..*options };
-    let mut ours = super::ours(&quiet, &compare.api, compare.ranks)?;
-    let mut others = Vec::new();
-    for peer in peers {
-        others.push(Session::start(peer.name(), peer.command(compare.ranks, options.tcp)?, pin)?);
-    }
-    println!("ours ({}) beside others; below 1 we are faster", compare.api);
-    for what in &compare.what {
-        for &bytes in &compare.bytes {
-            let count = (compare.count / (1 + bytes as u64 / 2048)).max(20);
-            let mut times: Vec<Vec<f64>> = vec![Vec::new(); others.len() + 1];
-            for _ in 0..options.rounds {
-                times[0].push(ours.ask(&format!("{}/{what}", compare.api), bytes, count, 64)?);
-                for (at, other) in others.iter_mut().enumerate() {
-                    times[at + 1].push(other.ask(what, bytes, count, 64)?);
-                }
-            }
-            show(options, what, bytes, &times, &others);
-        }
-    }
+pub fn run(common: &Common, compare: &CompareOptions) -> Result<()> {
+    let records = records(common, compare)?;
+    record::print(common, &records, table);
     Ok(())
 }
 
-fn show(options: &PerfOptions, what: &str, bytes: usize, times: &[Vec<f64>], others: &[Session]) {
-    let ours = Estimate::of(&times[0]);
-    if !options.json {
-        println!("{what:<8} {bytes:>8} B   ours {:>10.1} ns", ours.median);
+/// Measures the comparison.
+pub fn records(common: &Common, compare: &CompareOptions) -> Result<Vec<Record>> {
+    let mut driver = Driver::new(common)?;
+    if driver.in_job() {
+        bail!("other libraries start their own ranks; run this outside of a job");
     }
-    for (other, theirs) in others.iter().zip(&times[1..]) {
-        let ratios: Vec<f64> = times[0].iter().zip(theirs).map(|(a, b)| a / b).collect();
-        let (ratio, theirs) = (Estimate::of(&ratios), Estimate::of(theirs));
-        let verdict = match () {
-            () if ratio.is_surely_below(1.0) => "faster",
-            () if ratio.is_surely_above(1.0) => "SLOWER",
-            () => "a tie",
-        };
-        if options.json {
-            println!(
-                "{{\"bench\":\"{what}\",\"peer\":\"{}\",\"bytes\":{bytes},\"p50_ns\":{:.1},\"peer_p50_ns\":{:.1},\"ratio\":{:.3},\"low\":{:.3},\"high\":{:.3}}}",
-                other.name, ours.median, theirs.median, ratio.median, ratio.low, ratio.high
-            );
-        } else {
-            println!(
-                "    {:<10} {:>10.1} ns   {:.2} x [{:.2}, {:.2}]  {verdict}",
-                other.name, theirs.median, ratio.median, ratio.low, ratio.high
-            );
+    let via = driver.via();
+    let mut rivals = rivals(common, compare, via)?;
+    if rivals.is_empty() {
+        bail!("there is nobody to compare with");
+    }
+    if common.for_people() {
+        for rival in &rivals {
+            println!("{:<12} {}", rival.name, rival.version);
         }
     }
+    let mut records = Vec::new();
+    for what in &compare.what {
+        let verb = match what.as_str() {
+            "latency" => "latency",
+            "rate" => "rate",
+            "turn" | "ring" => "turn",
+            other => bail!("there is no comparison called {other}; there are latency, rate and turn"),
+        };
+        for bytes in common.sizes(&[8, 1024, 4096, 64 << 10, 1 << 20]) {
+            records.extend(one_size(&mut driver, &mut rivals, verb, via, bytes)?);
+        }
+    }
+    Ok(records)
+}
+
+fn rivals(common: &Common, compare: &CompareOptions, via: Via) -> Result<Vec<Rival>> {
+    let ranks = common.ranks;
+    let asked = |name: &str| {
+        let name = name.to_lowercase();
+        compare.peers.iter().any(|peer| name.contains(&peer.to_lowercase()))
+    };
+    let mut rivals = Vec::new();
+    for peer in peers::all() {
+        if !compare.peers.is_empty() && !asked(peer.name()) {
+            continue;
+        }
+        if let Some(command) = peer.missing() {
+            eprintln!("{} is not installed: {command}", peer.name());
+            continue;
+        }
+        let running = match peer.start(ranks, via, common.pins(ranks)) {
+            Ok(running) => running,
+            Err(error) => {
+                eprintln!("{} does not start: {error:#}", peer.name());
+                continue;
+            }
+        };
+        let beside = common.api.first().cloned().unwrap_or_else(|| peer.beside().to_owned());
+        let (name, version) = (peer.name().to_owned(), peer.version());
+        let can = Box::new(move |what: &str, bytes| peer.can(what, via, ranks, bytes));
+        rivals.push(Rival { name, version, beside, running, can });
+    }
+    // Ways that our own ranks can go: the system's, and, to test the comparison itself, our own.
+    let system = ["pipe", "fifo", "sysv", "unix"].map(|api| (api, api));
+    for (word, api) in system.into_iter().chain([("ourselves", "message")]) {
+        let is_default = word != "ourselves" && compare.peers.is_empty() && via == Via::Shm && ranks == 2;
+        if !is_default && !compare.peers.iter().any(|peer| peer == word) {
+            continue;
+        }
+        let beside = common.api.first().cloned().unwrap_or_else(|| "message".to_owned());
+        let api = if word == "ourselves" { beside.clone() } else { api.to_owned() };
+        let running = Box::new(Ourselves::new(Driver::new(common)?, &api, via, ranks));
+        let version = if word == "ourselves" { env!("CARGO_PKG_VERSION") } else { "of this kernel" };
+        let can = Box::new(|what: &str, _| what != "turn");
+        rivals.push(Rival { name: word.to_owned(), version: version.to_owned(), beside, running, can });
+    }
+    Ok(rivals)
+}
+
+/// One measurement at one size: us, then everybody else, round after round.
+fn one_size(
+    driver: &mut Driver,
+    rivals: &mut [Rival],
+    verb: &'static str,
+    via: Via,
+    bytes: usize,
+) -> Result<Vec<Record>> {
+    let (rounds, ranks) = (driver.common.rounds, driver.common.ranks);
+    let able: Vec<usize> = (0..rivals.len()).filter(|&at| (rivals[at].can)(verb, bytes)).collect();
+    let mut ours: Vec<Spec> = Vec::new();
+    for &at in &able {
+        if !ours.iter().any(|spec| spec.api == rivals[at].beside) {
+            ours.push(Spec::new(&rivals[at].beside, verb, via, bytes).ranks(ranks));
+        }
+    }
+    let mut own: Vec<Vec<f64>> = vec![Vec::new(); ours.len()];
+    let mut theirs: Vec<Vec<f64>> = vec![Vec::new(); able.len()];
+    for round in 0..rounds {
+        for (spec, own) in ours.iter().zip(&mut own) {
+            driver.progress(&format!("{verb} at {bytes} B: round {} of {rounds}, ours", round + 1));
+            own.push(driver.ask(spec)?.each_ns);
+        }
+        for (&at, theirs) in able.iter().zip(&mut theirs) {
+            let rival = &mut rivals[at];
+            driver.progress(&format!("{verb} at {bytes} B: round {} of {rounds}, {}", round + 1, rival.name));
+            let same = ours.iter().find(|spec| spec.api == rival.beside).expect("listed above");
+            // The same command, but for how many: slow peers would take minutes.
+            let mut command = same.command(&driver.common);
+            if theirs
+                .first()
+                .is_some_and(|&first: &f64| first > 20.0 * own_median(&ours, &own, &rival.beside))
+            {
+                command.count = (command.count / 10).max(10);
+            }
+            theirs.push(rival.running.ask(&command)?.each_ns);
+        }
+    }
+    driver.progress("");
+    let mut records = Vec::new();
+    for (&at, theirs) in able.iter().zip(&theirs) {
+        let rival = &rivals[at];
+        let which = ours.iter().position(|spec| spec.api == rival.beside).expect("listed above");
+        let answers: Vec<Answer> = own[which].iter().map(|&ns| Answer::of(ns)).collect();
+        let ratio = Estimate::of_ratio(&own[which], theirs);
+        let mut record = Record::new(verb, &ours[which], &answers).beside_limit(theirs);
+        record.limit = None;
+        record.peer = Some(rival.name.clone());
+        record.verdict = Some(ratio.verdict().name().to_owned());
+        records.push(record.with("peer_ns", median(theirs)));
+    }
+    Ok(records)
+}
+
+fn own_median(ours: &[Spec], own: &[Vec<f64>], api: &str) -> f64 {
+    ours.iter().position(|spec| spec.api == api).map_or(f64::NAN, |at| median(&own[at]))
+}
+
+fn table(records: &[Record]) {
+    println!("below 1 we are faster; in brackets where the ratio lies with 95 % confidence");
+    let mut head = String::new();
+    for r in records {
+        let line = format!("{} at {}", r.bench, record::size(r.bytes));
+        if line != head {
+            println!("{line}");
+            head = line;
+        }
+        println!(
+            "  {:<8} {:>11}   {:<12} {:>11}   {:.2} x [{:.2}, {:.2}]  {}{}",
+            r.api,
+            record::time(r.mean_ns),
+            r.peer.as_deref().unwrap_or("-"),
+            record::time(r.more.get("peer_ns").copied().unwrap_or(f64::NAN)),
+            r.ratio.unwrap_or(f64::NAN),
+            r.ratio_low.unwrap_or(f64::NAN),
+            r.ratio_high.unwrap_or(f64::NAN),
+            r.verdict.as_deref().unwrap_or("-"),
+            if r.noisy { "  noisy" } else { "" }
+        );
+    }
+    record::warn_of_noise(records);
 }

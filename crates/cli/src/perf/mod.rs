@@ -1,47 +1,77 @@
 //! `barewire perf`: what each layer costs, beside the physical limit and beside others, as ratios from interleaved rounds.
 
 mod compare;
+mod document;
+mod driver;
 mod figures;
 mod ladder;
+mod measures;
+mod options;
 mod peers;
+mod reading;
+mod record;
+mod report;
 mod rungs;
 mod session;
+mod simulated;
+mod startup;
+mod trips;
 mod worker;
 
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use session::Session;
+use driver::Driver;
+use options::Common;
+use record::Record;
 
 /// Measure what each layer costs, beside the physical limit
 #[derive(Debug, clap::Args)]
 pub struct PerfOptions {
     #[command(subcommand)]
     what: Option<What>,
-    /// Rounds; every figure is the median of as many
-    #[arg(long, default_value_t = 9, global = true, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    rounds: u32,
-    /// Print one JSON object a line instead of a table
-    #[arg(long, global = true)]
-    json: bool,
-    /// Use TCP between the ranks even though they share a host
-    #[arg(long, global = true)]
-    tcp: bool,
-    /// Leave the ranks where the system puts them instead of pinning each to a processor
-    #[arg(long, global = true)]
-    no_pin: bool,
+    #[command(flatten)]
+    common: Common,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// The ladder from one cache line up to tagged messages (what `perf` alone does)
+    /// The ladder from one cache line up to MPI (what `perf` alone does)
     Ladder,
+    /// One way of a message, and how it is distributed
+    Latency,
+    /// Bytes a second by size, and the size with half of the best
+    Bandwidth,
+    /// Messages a second
+    Rate,
+    /// The parameters of the LogP model
+    Logp,
+    /// Where the time of one message goes
+    Breakdown,
+    /// What a layer leaves of the bandwidth of the layer below
+    Efficiency,
+    /// Throughput over processor time
+    Cpu,
+    /// 120 MB with every receive posted beforehand
+    Posted,
+    /// Pipes, sockets and System V messages beside us
+    Ipc,
+    /// More ranks than processors
+    Overload,
+    /// Starting jobs
+    Startup,
+    /// What a read, write, get, put and store of Split-C cost
+    Splitc,
     /// Us and other libraries, the same work in alternating rounds
     Compare(compare::CompareOptions),
+    /// Time and memory of a start, beside other launchers
+    Launchers(startup::StartupOptions),
     /// The libraries we can be compared with: what is installed, and how to install the rest
     Peers(peers::PeersOptions),
+    /// Write docs/performance.md from measurements on this machine
+    Document(document::DocumentOptions),
     /// Started by the others: does the measured work
     #[command(hide = true)]
     Worker {
@@ -52,23 +82,58 @@ enum What {
 
 /// Runs `barewire perf`.
 pub fn run(options: &PerfOptions) -> Result<ExitCode> {
-    match &options.what {
-        None | Some(What::Ladder) => ladder::run(options)?,
-        Some(What::Compare(compare)) => compare::run(options, compare)?,
-        Some(What::Peers(peers)) => peers::run(peers)?,
-        Some(What::Worker { folder }) => worker::serve(folder)?,
+    let common = &options.common;
+    if let Some(hosts) = &common.hosts {
+        return driver::on_hosts(common, hosts);
+    }
+    match options.what.as_ref().unwrap_or(&What::Ladder) {
+        What::Ladder => ladder::run(common)?,
+        What::Latency => measure(common, measures::latency::run, record::usual_table)?,
+        What::Bandwidth => measure(common, measures::bandwidth::run, measures::bandwidth::table)?,
+        What::Rate => measure(common, measures::rate::run, record::usual_table)?,
+        What::Logp => measure(common, measures::logp::run, measures::logp::table)?,
+        What::Breakdown => measure(common, measures::breakdown::run, measures::breakdown::table)?,
+        What::Efficiency => measure(common, measures::efficiency::run, measures::efficiency::table)?,
+        What::Cpu => measure(common, measures::cpu::run, record::usual_table)?,
+        What::Posted => measure(common, measures::posted::run, record::usual_table)?,
+        What::Ipc => measure(common, measures::ipc::run, record::usual_table)?,
+        What::Overload => measure(common, measures::overload::run, record::usual_table)?,
+        What::Startup => measure(common, measures::startup::run, record::usual_table)?,
+        What::Splitc => measure(common, measures::splitc::run, measures::splitc::table)?,
+        What::Compare(compare) => compare::run(common, compare)?,
+        What::Launchers(launchers) => startup::run(common.rounds, common.json, launchers)?,
+        What::Peers(peers) => peers::run(peers)?,
+        What::Document(document) => document::run(common, document)?,
+        What::Worker { folder } => worker::serve(folder)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts our own ranks, for one of our layers.
-fn ours(options: &PerfOptions, api: &str, ranks: u32) -> Result<Session> {
-    let me = std::env::current_exe().context("finding the barewire command")?;
-    let mut command = Command::new(&me);
-    command.args(["run", "-n", &ranks.to_string(), "--"]).arg(&me).args(["perf", "worker"]);
-    command.env("BENCH_API", api);
-    if options.tcp {
-        command.env("BENCH_TCP", "1");
+/// Runs one measurement and shows what it came to.
+fn measure(
+    common: &Common,
+    run: impl FnOnce(&mut Driver) -> Result<Vec<Record>>,
+    table: impl FnOnce(&[Record]),
+) -> Result<()> {
+    let mut driver = Driver::new(common)?;
+    let records = run(&mut driver)?;
+    if driver.tells() {
+        record::print(common, &records, table);
     }
-    Session::start("barewire", command, !options.no_pin)
+    Ok(())
+}
+
+/// The machine in one line.
+fn machine_line() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    let model = model.map_or("a processor that does not say its name", |(_, name)| name.trim());
+    let topology = barewire_sys::cpu::Topology::read();
+    let (major, minor) = crate::machine::kernel();
+    format!(
+        "{model}, {} processors on {} cores, Linux {major}.{minor}, barewire {}",
+        topology.places().len(),
+        topology.cores(),
+        env!("CARGO_PKG_VERSION")
+    )
 }

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use super::worker::{self, Answer};
+
 /// Longer than any single measurement should take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A running program that answers commands.
 pub struct Session {
@@ -31,16 +33,17 @@ impl Session {
         Ok(Session { name: name.to_owned(), child, folder, number: 0 })
     }
 
-    /// Nanoseconds for each of `count` operations.
-    pub fn ask(&mut self, what: &str, bytes: usize, count: u64, window: u64) -> Result<f64> {
+    /// Has the program do something, and waits for what it came to.
+    pub fn ask(&mut self, wish: &worker::Command) -> Result<Answer> {
         self.number += 1;
         let temporary = self.folder.join("command.new");
-        std::fs::write(&temporary, format!("{} {what} {bytes} {count} {window}\n", self.number))?;
+        std::fs::write(&temporary, worker::Command { number: self.number, ..wish.clone() }.line())?;
         std::fs::rename(temporary, self.folder.join("command"))?;
+        let (what, bytes) = (&wish.what, wish.bytes);
         let start = Instant::now();
         loop {
-            if let Some(each) = self.answer() {
-                return Ok(each);
+            if let Some(answer) = self.answer() {
+                return Ok(answer);
             }
             if let Some(status) = self.child.try_wait()? {
                 bail!("{} ended while measuring {what} at {bytes} B: {status}", self.name);
@@ -52,10 +55,8 @@ impl Session {
         }
     }
 
-    fn answer(&self) -> Option<f64> {
-        let text = std::fs::read_to_string(self.folder.join("answer")).ok()?;
-        let (number, each) = text.trim().split_once(' ')?;
-        (number.parse::<u64>().ok()? == self.number).then(|| each.parse().ok())?
+    fn answer(&self) -> Option<Answer> {
+        Answer::parse(&std::fs::read_to_string(self.folder.join("answer")).ok()?, self.number)
     }
 }
 

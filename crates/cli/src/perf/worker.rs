@@ -1,15 +1,16 @@
 //! The measured side: ranks that do, on command, the same work on one rung of the ladder after the other.
 //!
-//! Commands are lines in a file, "number rung/verb bytes count window", and rank 0's answers another file, so that programs
-//! over other libraries can be driven the same way and rounds can alternate between them. Between commands everybody sleeps.
+//! Commands are lines in a file, "number rung/verb bytes count window warm-up", and rank 0's answers another file, so that
+//! programs over other libraries can be driven the same way and rounds can alternate between them. Between commands everybody
+//! sleeps.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use barewire_core::{Config, Endpoint};
+use barewire_core::{Config, Endpoint, job::Job};
 
-use super::rungs;
+use super::rungs::Rank;
 
 /// A command: what to do, how often, with how many bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub struct Command {
     pub count: u64,
     /// How many before each answer, where that matters.
     pub window: u64,
+    /// How many before the measured ones.
+    pub warm_up: u64,
 }
 
 impl Command {
@@ -36,46 +39,127 @@ impl Command {
             bytes: words.next().map_or(Some(0), |w| w.parse().ok())?,
             count: words.next().map_or(Some(0), |w| w.parse().ok())?,
             window: words.next().map_or(Some(1), |w| w.parse().ok())?,
+            warm_up: words.next().map_or(Some(0), |w| w.parse().ok())?,
         })
     }
+
+    /// The command as a line.
+    pub fn line(&self) -> String {
+        let Command { number, what, bytes, count, window, warm_up } = self;
+        format!("{number} {what} {bytes} {count} {window} {warm_up}\n")
+    }
+
+    /// What comes before and after the slash.
+    pub fn parts(&self) -> (&str, &str) {
+        self.what.split_once('/').unwrap_or(("", &self.what))
+    }
+}
+
+/// What a measurement came to: nanoseconds an operation, and whatever else belongs to it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answer {
+    /// Nanoseconds for each operation.
+    pub each_ns: f64,
+    /// Named figures besides.
+    pub more: Vec<(String, f64)>,
+}
+
+impl Answer {
+    /// A time and nothing else.
+    pub fn of(each_ns: f64) -> Answer {
+        Answer { each_ns, more: Vec::new() }
+    }
+
+    /// A figure by its name.
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.more.iter().find(|(n, _)| n == name).map(|(_, value)| *value)
+    }
+
+    /// The answer to command `number` in a file, once it is there.
+    pub fn parse(text: &str, number: u64) -> Option<Answer> {
+        let mut words = text.split_whitespace();
+        if words.next()?.parse::<u64>().ok()? != number {
+            return None;
+        }
+        let each_ns = words.next()?.parse().ok()?;
+        let pair = |word: &str| {
+            let (name, value) = word.split_once('=')?;
+            Some((name.to_owned(), value.parse().ok()?))
+        };
+        Some(Answer { each_ns, more: words.filter_map(pair).collect() })
+    }
+
+    fn line(&self, number: u64) -> String {
+        let more: String = self.more.iter().map(|(name, value)| format!(" {name}={value:.3}")).collect();
+        format!("{number} {:.3}{more}\n", self.each_ns)
+    }
+}
+
+/// Opens a rank under measurement in a job; layers that keep their endpoint have ranks of their own.
+pub fn open(job: Job, program: &str, pin: bool, shm: bool) -> Result<Rank> {
+    let cpus = barewire_sys::cpu::allowed_cpus();
+    if pin {
+        barewire_sys::cpu::pin_to(cpus[job.rank as usize % cpus.len()])
+            .context("pinning a rank to a processor")?;
+    }
+    // Waiting for the next command is not worth a report.
+    let config = Config { shm, watchdog: Duration::ZERO, ..Config::default() };
+    Rank::new(Endpoint::open(job, config)?, program, cpus.len())
 }
 
 /// Serves commands from `folder` until one says quit.
 pub fn serve(folder: &Path) -> Result<()> {
     let job = barewire_core::boot::from_environment()?;
-    let rank = job.rank;
-    if std::env::var_os("BENCH_PIN").is_some() {
-        let cpus = barewire_sys::cpu::allowed_cpus();
-        barewire_sys::cpu::pin_to(cpus[rank as usize % cpus.len()])
-            .context("pinning a rank to a processor")?;
-    }
-    let shm = std::env::var_os("BENCH_TCP").is_none();
-    let endpoint = Endpoint::open(job, Config { shm, ..Config::default() })?;
-    let api = std::env::var("BENCH_API").unwrap_or_default();
-    let mut bench = rungs::bench(&api, endpoint)?;
-    let mut seen = 0;
-    loop {
+    let (me, set) = (job.rank, |name: &str| std::env::var_os(name).is_some());
+    let program = std::env::var("BENCH_PROGRAM").unwrap_or_default();
+    let mut rank = open(job, &program, set("BENCH_PIN"), !set("BENCH_TCP"))?;
+    let (mut seen, mut heard) = (0, Instant::now());
+    // Whoever asks may have been killed; nobody is asked so rarely.
+    while heard.elapsed() < Duration::from_secs(300) {
         let command =
             std::fs::read_to_string(folder.join("command")).ok().and_then(|text| Command::parse(&text));
         match command {
             Some(command) if command.number > seen => {
                 seen = command.number;
+                heard = Instant::now();
                 if command.what == "quit" {
                     return Ok(());
                 }
-                let each = rungs::run(&mut *bench, &command)?;
-                if rank == 0 {
-                    answer(folder, command.number, each)?;
+                let answer = rank.run(&command)?;
+                if me == 0 {
+                    reply(folder, &answer.line(command.number))?;
                 }
             }
-            _ => std::thread::sleep(Duration::from_millis(10)),
+            _ => {
+                rank.idle();
+                std::thread::sleep(Duration::from_millis(2));
+            }
         }
     }
+    Ok(())
 }
 
-fn answer(folder: &Path, number: u64, each: f64) -> Result<()> {
+fn reply(folder: &Path, line: &str) -> Result<()> {
     let temporary: PathBuf = folder.join("answer.new");
-    std::fs::write(&temporary, format!("{number} {each:.3}\n"))?;
+    std::fs::write(&temporary, line)?;
     std::fs::rename(temporary, folder.join("answer"))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_and_answers_survive_the_way_through_a_file() {
+        let command =
+            Command { number: 3, what: "am/latency".into(), bytes: 8, count: 9, window: 2, warm_up: 1 };
+        assert_eq!(Command::parse(&command.line()), Some(command));
+        assert_eq!(Command::parse("4 quit\n").map(|c| c.what), Some("quit".into()));
+        assert_eq!(Command::parse("x y"), None);
+        let answer = Answer { each_ns: 12.5, more: vec![("p99".into(), 80.25)] };
+        assert_eq!(Answer::parse(&answer.line(7), 7), Some(answer.clone()));
+        assert_eq!(Answer::parse(&answer.line(7), 8), None, "the answer to another command");
+        assert_eq!(Answer::parse("7", 7), None, "half an answer");
+    }
 }

@@ -47,6 +47,8 @@ impl Door {
 
     fn behind(key: JobKey, listener: TcpListener) -> anyhow::Result<Self> {
         listener.set_nonblocking(true)?;
+        // Many agents call at many addresses at once, while the launcher is still starting others.
+        rustix::net::listen(&listener, BACKLOG)?;
         Ok(Self { listener, key, callers: Vec::new(), next: 0 })
     }
 
@@ -170,4 +172,5 @@ fn usable(ip: IpAddr) -> bool {
 
 /// Most callers that may be unproved at a time.
 const CALLERS_MAX: usize = 256;
+const BACKLOG: i32 = 4096;
 const PROOF_TIMEOUT: Duration = Duration::from_secs(5);

@@ -22,13 +22,35 @@ pub fn explain(plan: &Plan, options: &RunOptions) -> String {
             host.slots
         ));
     }
-    line("ranks on one host talk through shared memory: they can pass each other memory descriptors".into());
+    let ranks = |host: usize| intervals(&plan.layout.ranks_on(host as u32).collect::<Vec<_>>());
+    let why = "they are on one host and can pass each other memory descriptors, else tcp";
+    if plan.hosts.len() <= PAIRS_OF_HOSTS_MAX {
+        let shared = (0..plan.hosts.len()).filter(|&host| plan.layout.ranks_on(host as u32).nth(1).is_some());
+        shared.for_each(|host| line(format!("  {} among themselves: shm, because {why}", ranks(host))));
+        for first in 0..plan.hosts.len() {
+            for second in first + 1..plan.hosts.len() {
+                line(format!(
+                    "  {} with {}: tcp, because they are on different hosts",
+                    ranks(first),
+                    ranks(second)
+                ));
+            }
+        }
+    } else {
+        line(format!("ranks of one host: shm, because {why}; ranks of different hosts: tcp"));
+    }
     if plan.hosts.len() > 1 {
         let network = match &options.interface {
             Some(interface) => format!("on interface {interface}, as asked for"),
             None => "at the first address that a handshake proves reachable".to_owned(),
         };
-        line(format!("ranks on different hosts talk over TCP, {network}"));
+        line(format!(
+            "tcp goes {network}; once the job runs, `barewire info --job {}` tells",
+            std::process::id()
+        ));
     }
     text
 }
+
+/// More hosts than this are not listed pair by pair.
+const PAIRS_OF_HOSTS_MAX: usize = 6;

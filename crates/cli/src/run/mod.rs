@@ -4,18 +4,20 @@
 //! hub), prints what ranks print ([`output`]) and decides how it all ends ([`outcome`]).
 
 pub mod arguments;
+pub mod ask;
 pub mod door;
 mod explain;
 mod hosts;
 mod input;
 mod launch;
 pub mod options;
-mod outcome;
+pub mod outcome;
 mod output;
 mod plan;
 mod printer;
-mod remotes;
-mod start;
+pub mod remotes;
+pub mod start;
+pub mod tree;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -31,13 +33,27 @@ pub fn run(name: &str, words: impl IntoIterator<Item = OsString>) -> anyhow::Res
     let mut parts = Vec::new();
     for (index, part) in arguments::normalise(&command, words).into_iter().enumerate() {
         let line = std::iter::once(OsString::from(name)).chain(part);
-        let matches = command.clone().get_matches_from(line);
+        let matches = command.clone().try_get_matches_from(line).unwrap_or_else(|error| refuse(name, &error));
         if index > 0 {
             refuse_job_options(&matches)?;
         }
         parts.push(RunOptions::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()));
     }
     start(&parts)
+}
+
+/// Says what is wrong with the words, and for a program that was forgotten how it is written.
+fn refuse(name: &str, error: &clap::Error) -> ! {
+    if error.kind() == clap::error::ErrorKind::MissingRequiredArgument {
+        eprintln!(
+            "error: there is no program to start\n\n  write it after the options: {name} -n 4 ./program arguments"
+        );
+        eprintln!(
+            "  to see whether starting works here: {name} -n 4 barewire hello\n\nFor all options, try '--help'."
+        );
+        std::process::exit(2);
+    }
+    error.exit()
 }
 
 /// Runs a job of these programs; the first one's options hold for the job.

@@ -10,7 +10,7 @@ use crate::agent::Bind;
 #[command(after_long_help = EXAMPLES)]
 pub struct RunOptions {
     /// Number of ranks [default: one a slot]
-    #[arg(short = 'n', long = "ranks", aliases = ["np", "n", "c"], short_alias = 'c', value_name = "N")]
+    #[arg(short = 'n', long = "ranks", aliases = ["np", "n", "c"], short_alias = 'c', value_name = "N", value_parser = parse_ranks, allow_negative_numbers = true)]
     pub ranks: Option<u32>,
 
     /// Hosts and their slots: a:4,b:4 (a host without a number has one slot)
@@ -31,6 +31,9 @@ pub struct RunOptions {
     /// Where this program is on the other hosts [default: where it is here]
     #[arg(long, value_name = "PATH", help_heading = HOSTS)]
     pub remote_program: Option<PathBuf>,
+    /// Most agents that one process starts: with more hosts, agents start others
+    #[arg(long, value_name = "K", default_value = "32", value_parser = clap::value_parser!(u32).range(1..), help_heading = HOSTS)]
+    pub fan_out: u32,
     /// Network interface to use between hosts
     #[arg(long, aliases = ["iface"], value_name = "NAME", help_heading = HOSTS)]
     pub interface: Option<String>,
@@ -160,6 +163,11 @@ impl std::fmt::Display for PortRange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}-{}", self.first, self.last)
     }
+}
+
+/// A number of ranks; nought is refused later, with the other numbers that make no sense together.
+fn parse_ranks(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "expected a number of ranks from 1 up, such as -n 4".into())
 }
 
 /// A number of seconds, with or without a fraction or a trailing `s`.

@@ -63,7 +63,9 @@ fn counts(parts: &[RunOptions], hosts: &[Host]) -> anyhow::Result<Vec<u32>> {
     let job = &parts[0];
     let slots = hosts.iter().fold(0u32, |sum, host| sum.saturating_add(job.per_host.unwrap_or(host.slots)));
     let count = |part: &RunOptions| match part.ranks {
-        Some(0) => bail!("-n 0: a job has at least one rank"),
+        Some(0) => bail!(
+            "-n 0: a job has at least one rank; write -n 1 or more, or leave -n out for one rank a slot"
+        ),
         Some(count) => Ok(count),
         None if parts.len() == 1 => Ok(slots),
         None => Ok(1),

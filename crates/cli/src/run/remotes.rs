@@ -4,13 +4,15 @@ use std::os::fd::OwnedFd;
 
 use barewire_core::boot::Link;
 
-use super::hosts::Host;
+use super::start::Called;
 
 /// One host's agent.
 #[derive(Debug)]
 pub struct Agent {
-    /// The host.
-    pub host: Host,
+    /// The host's name.
+    pub host: String,
+    /// Whether it is started without a remote shell, on this host.
+    pub is_here: bool,
     /// The agent's process here, or that of the remote shell, until it has ended.
     pub pid: Option<u32>,
     /// The line to it, once it has called.
@@ -41,10 +43,11 @@ pub enum State {
 }
 
 impl Agent {
-    /// An agent that is being started.
-    pub fn new(host: Host) -> Self {
+    /// An agent that is being started, not on this host.
+    pub fn new(host: &str) -> Self {
         Self {
-            host,
+            host: host.to_owned(),
+            is_here: false,
             pid: None,
             link: None,
             complaints: None,
@@ -52,6 +55,55 @@ impl Agent {
             line: String::new(),
             state: State::Starting,
             capacity: None,
+        }
+    }
+
+    /// Its remote shell was started.
+    pub fn called(&mut self, called: Called) {
+        self.pid = Some(called.pid);
+        self.line = called.line;
+        self.complaints = Some(called.complaints);
+    }
+
+    /// Whether it may call now.
+    pub fn is_expected(&self) -> bool {
+        self.state == State::Starting && self.link.is_none()
+    }
+
+    /// What to say of one whose remote shell ended, in this way, before it called.
+    pub fn never_called(&self, ended: &str) -> String {
+        format!(
+            "the remote shell {ended} before an agent answered{}\n  it was: {}\n{}",
+            self.last_complaints(),
+            self.line,
+            self.hint()
+        )
+    }
+
+    /// What to do about the remote shell's complaint.
+    fn hint(&self) -> String {
+        let host = &self.host;
+        let says = |words: &str| self.words.contains(words);
+        match () {
+            () if says("Could not resolve") => {
+                format!("  is the name right? `getent hosts {host}` shows what this host knows about it")
+            }
+            () if says("Connection refused") => {
+                "  no ssh server answers there: start one, or set another way in with --remote-shell".into()
+            }
+            () if says("Permission denied") => {
+                format!("  ssh must work without a password: `ssh-copy-id {host}`, then `ssh {host} true`")
+            }
+            () if says("Host key verification failed") => {
+                format!("  the host is not known yet: run `ssh {host} true` once and accept its key")
+            }
+            () if says("not found") => {
+                "  is barewire installed there, at the same place? --remote-program says where else".into()
+            }
+            () => {
+                "  try that command by hand; --remote-shell sets another, --remote-program says where barewire is there"
+                    .into()
+            }
         }
     }
 

@@ -69,6 +69,11 @@ impl Remote {
         Ok(Self { shell: words, program, connect, key })
     }
 
+    /// Where the agent's program is there.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// Starts the agent of one host.
     pub fn start(&self, index: u32, host: &str) -> anyhow::Result<Called> {
         let mut words: Vec<OsString> =

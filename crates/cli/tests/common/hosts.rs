@@ -59,6 +59,18 @@ impl Hosts {
             .collect()
     }
 
+    /// Where somebody listens on a host, sorted.
+    pub fn listening(&self, index: u32) -> Vec<String> {
+        let host = self.host(index);
+        let words = ["netns", "exec", &host, "ss", "-Hltn"];
+        let listed = Command::new("ip").args(words).output().expect("ss starts");
+        let text = String::from_utf8_lossy(&listed.stdout);
+        let mut places: Vec<_> =
+            text.lines().filter_map(|line| line.split_whitespace().nth(3)).map(str::to_owned).collect();
+        places.sort();
+        places
+    }
+
     /// Kills everything on a host, as a loss of power does.
     pub fn kill(&self, index: u32) {
         let pids = self.processes(index).into_iter().map(|pid| pid.to_string());

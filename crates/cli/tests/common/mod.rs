@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 
 pub mod hosts;
+pub mod slurm;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};

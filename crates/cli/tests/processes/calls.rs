@@ -2,7 +2,8 @@
 //!
 //! Counted by `strace`, from outside. Whoever finds nothing to do looks at its sockets now and then, which takes system calls;
 //! how often does not depend on the number of messages but on how long one waits for them. So two endpoints of one thread,
-//! which never wait, must get by without a single one, and two processes without any that their idle looks do not explain.
+//! which never wait, must get by without one but those for newcomers, who would else knock in vain, and two processes without any
+//! that their idle looks do not explain.
 
 use std::process::Command;
 
@@ -16,6 +17,8 @@ const MESSAGES: u64 = 200_000;
 /// Looks that find nothing before an endpoint looks at its sockets, and the calls that takes: to `epoll`, and to the launcher.
 const IDLE_LOOKS: u64 = 256;
 const CALLS_A_LOOK: u64 = 2;
+/// Packets an endpoint takes before it looks at its sockets all the same.
+const BUSY_PACKETS: u64 = 65_536;
 /// Calls to start, meet and end, and then some.
 const CALLS_BESIDE: u64 = 5_000;
 
@@ -29,7 +32,9 @@ pub fn cases() -> Vec<Case> {
 fn one_thread() {
     let [once, twice] = [MESSAGES, 2 * MESSAGES].map(|count| counted(1, "thread", count)[0].calls);
     println!("{MESSAGES} messages: {once} system calls in all; {}: {twice}", 2 * MESSAGES);
-    assert_eq!(once, twice);
+    // Whoever always finds something looks for newcomers once in so many packets.
+    let rounds = 2 * (MESSAGES / BUSY_PACKETS + 1);
+    assert!(twice <= once + rounds * CALLS_A_LOOK);
 }
 
 fn two_processes() {

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use super::message::{CARD_BYTES_MAX, LostReason};
 use super::pmi::client::PmiClient;
+use super::pmix::PmixClient;
 use super::wire_client::WireClient;
 use super::{BootError, Layout};
 
 /// A rank's line to its launcher.
 ///
-/// Only [`barrier`](Self::barrier), and [`publish`](Self::publish) under another launcher's PMI, ever wait.
+/// Only [`barrier`](Self::barrier) ever waits, and under other launchers [`publish`](Self::publish) and, with PMIx,
+/// [`request`](Self::request).
 #[derive(Debug)]
 pub struct Client {
     line: Line,
@@ -21,6 +23,7 @@ pub struct Client {
 enum Line {
     Wire(WireClient),
     Pmi(Box<PmiClient>),
+    Pmix(Box<PmixClient>),
 }
 
 /// What a rank hears from its launcher.
@@ -43,6 +46,8 @@ pub enum Event {
     },
     /// The launcher asks what this rank waits for; answer with [`Client::report_stuck`].
     Report,
+    /// The launcher asks which wires this rank uses; answer with [`Client::report_wires`].
+    Explain,
 }
 
 /// Where this rank is, and where the others are.
@@ -81,7 +86,11 @@ impl Client {
         Self { line: Line::Pmi(Box::new(line)), spec }
     }
 
-    /// Makes this rank's address card known. Under PMI all ranks do this together.
+    pub(super) fn pmix(line: PmixClient, spec: Spec) -> Self {
+        Self { line: Line::Pmix(Box::new(line)), spec }
+    }
+
+    /// Makes this rank's address card known. Under PMI and PMIx all ranks do this together.
     pub fn publish(&mut self, card: &[u8]) -> Result<(), BootError> {
         if card.len() > CARD_BYTES_MAX {
             return Err(BootError::CardTooLong { len: card.len(), max: CARD_BYTES_MAX });
@@ -89,6 +98,7 @@ impl Client {
         match &mut self.line {
             Line::Wire(line) => line.publish(card),
             Line::Pmi(line) => line.publish(card),
+            Line::Pmix(line) => line.publish(card),
         }
     }
 
@@ -100,6 +110,7 @@ impl Client {
         match &mut self.line {
             Line::Wire(line) => line.request(rank),
             Line::Pmi(line) => line.request(rank),
+            Line::Pmix(line) => line.request(rank),
         }
     }
 
@@ -108,14 +119,16 @@ impl Client {
         match &mut self.line {
             Line::Wire(line) => line.poll(),
             Line::Pmi(line) => line.poll(),
+            Line::Pmix(line) => Ok(line.poll()),
         }
     }
 
-    /// Readable when something came after [`poll`](Self::poll) last returned `None`.
+    /// Readable when something came after [`poll`](Self::poll) last returned `None`; there is none if nothing comes unasked.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.line {
             Line::Wire(line) => Some(line.fd()),
             Line::Pmi(line) => Some(line.fd()),
+            Line::Pmix(_) => None,
         }
     }
 
@@ -124,6 +137,7 @@ impl Client {
         match &mut self.line {
             Line::Wire(line) => line.barrier(timeout),
             Line::Pmi(line) => line.barrier(timeout),
+            Line::Pmix(line) => line.barrier(timeout),
         }
     }
 
@@ -132,6 +146,7 @@ impl Client {
         match &mut self.line {
             Line::Wire(line) => line.abort(code, message),
             Line::Pmi(line) => line.abort(code, message),
+            Line::Pmix(line) => line.abort(code, message),
         }
     }
 
@@ -139,6 +154,14 @@ impl Client {
     pub fn report_stuck(&mut self, text: &str) {
         if let Line::Wire(line) = &mut self.line {
             line.report_stuck(text);
+        }
+    }
+
+    /// Tells the launcher which wires this rank uses: a line for each, `why TAB ranks`, such as `shm: same host TAB 1-3,7`.
+    /// Other launchers are not told.
+    pub fn report_wires(&mut self, text: &str) {
+        if let Line::Wire(line) = &mut self.line {
+            line.report_wires(text);
         }
     }
 

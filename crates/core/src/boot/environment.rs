@@ -27,6 +27,9 @@ pub const PREFIX: &str = "BAREWIRE_";
 /// Our variables and what they are for.
 pub const KNOWN: &[(&str, &str)] = &[
     (BOOT_FD, "set by the launcher: the descriptor of its connection"),
+    ("BAREWIRE_CC", "the C compiler behind mpicc"),
+    ("BAREWIRE_CXX", "the C++ compiler behind mpicxx"),
+    ("BAREWIRE_FC", "the Fortran compiler behind mpifort"),
     ("BAREWIRE_PEERS", "where `barewire perf` keeps the libraries it compares with"),
     ("BAREWIRE_RANK", "set by the launcher, for scripts: this rank"),
     ("BAREWIRE_SIZE", "set by the launcher, for scripts: the number of ranks"),
@@ -91,6 +94,15 @@ pub struct PmiStart {
     pub size: u32,
 }
 
+/// What may be used of the network; nothing said means all of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Network {
+    /// The interface to listen on.
+    pub interface: Option<String>,
+    /// The ports to listen on.
+    pub ports: Option<std::ops::RangeInclusive<u16>>,
+}
+
 impl Environment {
     /// The environment of this process.
     pub fn capture() -> Result<Self, EnvironmentError> {
@@ -145,6 +157,35 @@ impl Environment {
             });
         }
         Ok(Some(PmiStart { fd, rank, size }))
+    }
+
+    /// Whether a PMIx launcher left us a server to talk to.
+    pub fn has_pmix(&self) -> bool {
+        let server = self.values.keys().any(|name| name.starts_with("PMIX_SERVER_URI"));
+        server && self.get("PMIX_RANK").is_some() && self.get("PMIX_NAMESPACE").is_some()
+    }
+
+    /// What may be used of the network.
+    ///
+    /// ```
+    /// use barewire_core::boot::Environment;
+    /// let environment = Environment::from_pairs([("BAREWIRE_PORT_RANGE".into(), "4000-4009".into())])?;
+    /// assert_eq!(environment.network()?.ports, Some(4000..=4009));
+    /// # Ok::<(), barewire_core::boot::environment::EnvironmentError>(())
+    /// ```
+    pub fn network(&self) -> Result<Network, EnvironmentError> {
+        let range = |text: &str| {
+            let (first, last) = text.split_once(['-', ':']).unwrap_or((text, text));
+            let (first, last): (u16, u16) = (first.parse().ok()?, last.parse().ok()?);
+            (0 < first && first <= last).then_some(first..=last)
+        };
+        let wrong = |value: &str| EnvironmentError::Value {
+            name: PORT_RANGE,
+            value: value.to_owned(),
+            expected: "two ports, such as 40000-40100",
+        };
+        let ports = self.get(PORT_RANGE).map(|text| range(text).ok_or_else(|| wrong(text))).transpose()?;
+        Ok(Network { interface: self.get(INTERFACE).map(str::to_owned), ports })
     }
 
     /// Whether a variable that is 1 or 0 is 1.
@@ -222,7 +263,18 @@ mod tests {
     }
 
     #[test]
+    fn a_pmix_server_needs_rank_and_namespace() {
+        let uri = ("PMIX_SERVER_URI41", "s@0.0;tcp4://127.0.0.1:1");
+        assert!(environment(&[uri, ("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "s@1")]).unwrap().has_pmix());
+        assert!(!environment(&[uri, ("PMIX_RANK", "0")]).unwrap().has_pmix());
+        assert!(!environment(&[("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "s@1")]).unwrap().has_pmix());
+    }
+
+    #[test]
     fn numbers_must_be_numbers() {
+        for range in ["x", "0-5", "9-4", "70000"] {
+            assert!(environment(&[(PORT_RANGE, range)]).unwrap().network().is_err(), "{range}");
+        }
         assert!(environment(&[(BOOT_FD, "x")]).unwrap().boot_fd().is_err());
         assert_eq!(environment(&[(BOOT_FD, "")]).unwrap().boot_fd(), Ok(None));
     }

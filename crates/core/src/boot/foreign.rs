@@ -1,11 +1,24 @@
 //! Launchers of others: seen in the environment, but not understood.
 
+use barewire_sys::pmix::PmixError;
+
 use super::{BootError, Environment};
 
 /// The launcher that started this process together with others, if we cannot speak with it.
 pub(super) fn visible(environment: &Environment) -> Option<BootError> {
     let launcher = LAUNCHERS.iter().find(|launcher| launcher.started(environment))?;
     Some(BootError::Unspeakable { launcher: launcher.name, advice: launcher.advice.to_owned() })
+}
+
+/// A PMIx launcher whose library is not here cannot be spoken to, and is named; any other error stays as it is.
+pub(super) fn without_library(environment: &Environment, error: BootError) -> BootError {
+    let BootError::PmixCall { error: PmixError::NoLibrary { .. } } = &error else { return error };
+    let launcher = LAUNCHERS.iter().find(|launcher| environment.get(launcher.mark).is_some());
+    let name = launcher.map_or("a PMIx launcher", |launcher| launcher.name);
+    let advice = format!(
+        "{error}; install it (Debian: libpmix2) or add its directory to LD_LIBRARY_PATH, or {USE_OURS}"
+    );
+    BootError::Unspeakable { launcher: name, advice }
 }
 
 /// How a launcher shows itself.

@@ -39,6 +39,8 @@ pub enum Notice {
     },
     /// A rank says what it waits for.
     Stuck(String),
+    /// A rank says which wires it uses.
+    Wires(String),
     /// A rank said hello.
     Joined,
 }
@@ -98,11 +100,16 @@ impl Hub {
             self.waiting_in_barrier -= 1;
         }
         let reply = Reply::Lost { rank, reason }.encode();
-        for (other, member) in (0..).zip(&self.members) {
-            let tell = reason != LostReason::Exited(0) || waiting.contains(&other);
-            if tell && member.lost.is_none() && member.dialect == Some(Dialect::Frames) {
-                out.push((other, reply.clone()));
+        let hears = |other: &u32| {
+            let member = &self.members[*other as usize];
+            member.lost.is_none() && member.dialect == Some(Dialect::Frames)
+        };
+        let size = u32::try_from(self.members.len()).unwrap_or(u32::MAX);
+        match reason {
+            LostReason::Exited(0) => {
+                out.extend(waiting.into_iter().filter(hears).map(|other| (other, reply.clone())))
             }
+            _ => out.extend((0..size).filter(hears).map(|other| (other, reply.clone()))),
         }
         if reason.is_final() {
             self.gone.get_or_insert(rank);
@@ -112,9 +119,18 @@ impl Hub {
 
     /// Asks every rank that speaks our protocol what it waits for.
     pub fn ask_for_reports(&self, out: &mut Outbox) {
+        self.ask(&Reply::Report, out);
+    }
+
+    /// Asks every rank that speaks our protocol which wires it uses.
+    pub fn ask_for_wires(&self, out: &mut Outbox) {
+        self.ask(&Reply::Explain, out);
+    }
+
+    fn ask(&self, question: &Reply, out: &mut Outbox) {
         let speaking =
             (0..).zip(&self.members).filter(|(_, m)| m.dialect == Some(Dialect::Frames) && m.lost.is_none());
-        out.extend(speaking.map(|(rank, _)| (rank, Reply::Report.encode())));
+        out.extend(speaking.map(|(rank, _)| (rank, question.encode())));
     }
 
     fn request(
@@ -130,6 +146,7 @@ impl Hub {
             Request::Barrier => self.enter_barrier(rank, out),
             Request::Abort { code, message } => return Ok(Some(Notice::Abort { code, message })),
             Request::Stuck(text) => return Ok(Some(Notice::Stuck(text))),
+            Request::Wires(text) => return Ok(Some(Notice::Wires(text))),
             Request::Bye => self.members[rank as usize].dialect = None,
         }
         Ok(None)

@@ -5,11 +5,13 @@ use super::frame::{BOOT_BODY_BYTES_MAX, FrameError, Reader, Writer};
 use crate::job::{JobId, JobKey};
 
 /// The protocol's version; the two ends must agree.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Longest address card.
 pub const CARD_BYTES_MAX: usize = 1024;
 /// Longest text of an abort or of a watchdog report; longer ones are cut.
 pub const TEXT_BYTES_MAX: usize = 8 * 1024;
+/// Longest account of a rank's wires; longer ones are cut.
+pub const WIRES_BYTES_MAX: usize = 48 * 1024;
 
 /// From a rank to its server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +40,8 @@ pub enum Request {
     },
     /// What this rank waits for.
     Stuck(String),
+    /// Which wires this rank uses, and why: see [`Event::Explain`](super::Event::Explain).
+    Wires(String),
     /// The process is done with this connection.
     Bye,
 }
@@ -74,6 +78,8 @@ pub enum Reply {
     },
     /// The server asks what this rank waits for.
     Report,
+    /// The server asks which wires this rank uses.
+    Explain,
 }
 
 /// Who the rank is, and whom it belongs with.
@@ -137,9 +143,10 @@ impl Request {
             Self::Card(rank) => writer.u32(*rank).frame(kind::CARD_REQUEST),
             Self::Barrier => writer.frame(kind::BARRIER),
             Self::Abort { code, message } => {
-                writer.i32(*code).bytes(cut(message).as_bytes()).frame(kind::ABORT)
+                writer.i32(*code).bytes(cut(message, TEXT_BYTES_MAX).as_bytes()).frame(kind::ABORT)
             }
-            Self::Stuck(text) => writer.bytes(cut(text).as_bytes()).frame(kind::STUCK),
+            Self::Stuck(text) => writer.bytes(cut(text, TEXT_BYTES_MAX).as_bytes()).frame(kind::STUCK),
+            Self::Wires(text) => writer.bytes(cut(text, WIRES_BYTES_MAX).as_bytes()).frame(kind::WIRES),
             Self::Bye => writer.frame(kind::BYE),
         }
     }
@@ -158,8 +165,11 @@ impl Request {
             }
             kind::CARD_REQUEST => Self::Card(reader.u32()?),
             kind::BARRIER => Self::Barrier,
-            kind::ABORT => Self::Abort { code: reader.i32()?, message: lossy(reader.bytes()?) },
-            kind::STUCK => Self::Stuck(lossy(reader.bytes()?)),
+            kind::ABORT => {
+                Self::Abort { code: reader.i32()?, message: lossy(reader.bytes()?, TEXT_BYTES_MAX) }
+            }
+            kind::STUCK => Self::Stuck(lossy(reader.bytes()?, TEXT_BYTES_MAX)),
+            kind::WIRES => Self::Wires(lossy(reader.bytes()?, WIRES_BYTES_MAX)),
             kind::BYE => Self::Bye,
             kind => return Err(FrameError::UnknownKind { kind }),
         };
@@ -182,7 +192,7 @@ impl Reply {
                 .u32(welcome.size)
                 .bytes(welcome.host_name.as_bytes())
                 .frame(kind::WELCOME),
-            Self::Refused(text) => writer.bytes(cut(text).as_bytes()).frame(kind::REFUSED),
+            Self::Refused(text) => writer.bytes(cut(text, TEXT_BYTES_MAX).as_bytes()).frame(kind::REFUSED),
             Self::Card { rank, bytes } => writer.u32(*rank).bytes(bytes).frame(kind::CARD),
             Self::Lost { rank, reason } => {
                 let (code, value) = match *reason {
@@ -196,6 +206,7 @@ impl Reply {
             Self::BarrierDone => writer.frame(kind::BARRIER_DONE),
             Self::BarrierBroken { rank } => writer.u32(*rank).frame(kind::BARRIER_BROKEN),
             Self::Report => writer.frame(kind::REPORT),
+            Self::Explain => writer.frame(kind::EXPLAIN),
         }
     }
 
@@ -218,7 +229,7 @@ impl Reply {
                 size: reader.u32()?,
                 host_name: reader.text()?,
             })),
-            kind::REFUSED => Self::Refused(lossy(reader.bytes()?)),
+            kind::REFUSED => Self::Refused(lossy(reader.bytes()?, TEXT_BYTES_MAX)),
             kind::CARD => Self::Card { rank: reader.u32()?, bytes: reader.bytes()?.to_vec() },
             kind::LOST => {
                 let rank = reader.u32()?;
@@ -234,6 +245,7 @@ impl Reply {
             kind::BARRIER_DONE => Self::BarrierDone,
             kind::BARRIER_BROKEN => Self::BarrierBroken { rank: reader.u32()? },
             kind::REPORT => Self::Report,
+            kind::EXPLAIN => Self::Explain,
             kind => return Err(FrameError::UnknownKind { kind }),
         };
         reader.finish()?;
@@ -242,13 +254,13 @@ impl Reply {
 }
 
 /// Text from a process, cut to the limit and made printable.
-fn lossy(bytes: &[u8]) -> String {
-    cut(&String::from_utf8_lossy(bytes)).to_owned()
+fn lossy(bytes: &[u8], bytes_max: usize) -> String {
+    cut(&String::from_utf8_lossy(bytes), bytes_max).to_owned()
 }
 
 /// `text`, cut at a character boundary so that it fits.
-fn cut(text: &str) -> &str {
-    let fits = (0..=TEXT_BYTES_MAX.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
+fn cut(text: &str, bytes_max: usize) -> &str {
+    let fits = (0..=bytes_max.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
     &text[..fits.unwrap_or(0)]
 }
 
@@ -261,6 +273,7 @@ mod kind {
     pub const ABORT: u8 = 5;
     pub const STUCK: u8 = 6;
     pub const BYE: u8 = 7;
+    pub const WIRES: u8 = 8;
     pub const LAYOUT: u8 = 32;
     pub const WELCOME: u8 = 33;
     pub const REFUSED: u8 = 34;
@@ -269,6 +282,7 @@ mod kind {
     pub const BARRIER_DONE: u8 = 37;
     pub const BARRIER_BROKEN: u8 = 38;
     pub const REPORT: u8 = 39;
+    pub const EXPLAIN: u8 = 40;
 }
 
 #[cfg(test)]
@@ -295,6 +309,7 @@ mod tests {
             Request::Barrier,
             Request::Abort { code: -3, message: "why".into() },
             Request::Stuck("recv".into()),
+            Request::Wires("shm\t1-3".into()),
             Request::Bye,
         ] {
             assert_eq!(request_back(&request), request);
@@ -322,6 +337,7 @@ mod tests {
             Reply::BarrierDone,
             Reply::BarrierBroken { rank: 3 },
             Reply::Report,
+            Reply::Explain,
         ] {
             let bytes = reply.encode();
             let Ok(Some((Unit::Frame { kind, body }, _))) = split(&bytes, BOOT_BODY_BYTES_MAX) else {

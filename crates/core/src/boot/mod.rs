@@ -1,7 +1,7 @@
 //! Bootstrap: how a process finds the job it belongs to.
 //!
-//! [`from_environment`] looks, in this order, for our own launcher, for PMI-1 (MPICH, Intel MPI, Slurm), for a
-//! rendezvous, and otherwise makes a job of one. A launcher that is visible but cannot be spoken to is an error with its
+//! [`from_environment`] looks, in this order, for our own launcher, for PMI-1 (MPICH, Intel MPI, Slurm), for PMIx
+//! (Open MPI, Slurm), for a rendezvous, and otherwise makes a job of one. A launcher that is visible but cannot be spoken to is an error with its
 //! name: N programs that each believe to be alone are worse than none.
 //!
 //! A [`Client`] is the process's line to whoever started it: it publishes this rank's address card, fetches others' on
@@ -20,6 +20,7 @@ mod layout;
 mod link;
 pub mod message;
 pub mod pmi;
+mod pmix;
 mod rendezvous;
 mod wire_client;
 
@@ -55,6 +56,9 @@ pub fn join(environment: &Environment) -> Result<Job, BootError> {
     }
     if let Some(start) = environment.pmi()? {
         return pmi::client::join(inherit(start.fd, "PMI_FD")?, start.rank, start.size);
+    }
+    if environment.has_pmix() {
+        return pmix::join().map_err(|error| foreign::without_library(environment, error));
     }
     if let Some(address) = environment.rendezvous() {
         return rendezvous::join(address, environment);
@@ -164,6 +168,18 @@ pub enum BootError {
         request: String,
         /// What came back.
         reply: String,
+    },
+    /// A PMIx server did not say what a job needs.
+    #[error("the launcher's PMIx: {doing}")]
+    Pmix {
+        /// What is wrong.
+        doing: &'static str,
+    },
+    /// A call of PMIx failed.
+    #[error("the launcher's PMIx: {error}")]
+    PmixCall {
+        /// Which, and why.
+        error: barewire_sys::pmix::PmixError,
     },
     /// The rendezvous is someone else.
     #[error("the rendezvous at {address}: {source}")]

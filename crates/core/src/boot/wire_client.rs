@@ -85,6 +85,11 @@ impl WireClient {
         let _ = self.say(&Request::Stuck(text.to_owned()));
     }
 
+    pub(super) fn report_wires(&mut self, text: &str) {
+        // As above.
+        let _ = self.say(&Request::Wires(text.to_owned()));
+    }
+
     /// Says hello and waits for the welcome that answers it; whatever comes before was for an earlier process.
     fn hello(&mut self, timeout: Duration) -> Result<(Welcome, Layout), BootError> {
         let random = JobId::random().map_err(|source| BootError::Io { doing: "making a nonce", source })?;
@@ -128,6 +133,7 @@ impl WireClient {
                     Reply::Card { rank, bytes } => self.events.push_back(Event::Card { rank, bytes }),
                     Reply::Lost { rank, reason } => self.events.push_back(Event::Lost { rank, reason }),
                     Reply::Report => self.events.push_back(Event::Report),
+                    Reply::Explain => self.events.push_back(Event::Explain),
                     Reply::BarrierDone => self.barrier = Some(Ok(())),
                     Reply::BarrierBroken { rank } => self.barrier = Some(Err(rank)),
                     Reply::Refused(text) => return Err(BootError::Refused { text }),

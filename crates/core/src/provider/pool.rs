@@ -3,8 +3,6 @@
 //! One pool a process, not one a pair, so that its cost does not grow with the square of the ranks. A chunk is
 //! the sender's from [`Pool::take`] until the ring position of the packet that names it has been given back.
 
-use std::sync::Arc;
-
 use barewire_sys::map::{MapError, Segment};
 
 /// Bytes of one chunk: large enough that naming it is cheap, small enough that filling one overlaps with emptying another.
@@ -13,7 +11,7 @@ pub(crate) const CHUNK_BYTES: usize = 32 << 10;
 #[derive(Debug)]
 pub(crate) struct Pool {
     bytes: usize,
-    segment: Option<Arc<Segment>>,
+    segment: Option<Segment>,
     /// Last freed first taken: it is still in the cache.
     free: Vec<u32>,
 }
@@ -24,12 +22,12 @@ impl Pool {
     }
 
     /// The pool's memory, made on first use.
-    pub fn segment(&mut self) -> Result<&Arc<Segment>, MapError> {
+    pub fn segment(&mut self) -> Result<&Segment, MapError> {
         if self.segment.is_none() {
             let segment = Segment::create_large("barewire-pool", self.bytes)?;
             let chunks = segment.len() / CHUNK_BYTES;
             self.free = (0..chunks as u32).rev().collect();
-            self.segment = Some(Arc::new(segment));
+            self.segment = Some(segment);
         }
         Ok(self.segment.as_ref().expect("made above"))
     }

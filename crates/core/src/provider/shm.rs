@@ -5,7 +5,6 @@
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 
 use barewire_sys::bell::Ringer;
 use barewire_sys::map::Segment;
@@ -94,19 +93,14 @@ impl RingTx {
         if self.is_inline(len) {
             return self.send_inline(head.w0(), head.w1, len, class, fill);
         }
-        self.reclaim(pool);
+        self.reclaim_some(pool);
         let spare = if class == Class::Data { self.spare } else { 0 };
         if len > CHUNK_BYTES || self.chunks.len() >= CHUNKS_A_PEER || !self.ring.fits(8, spare) {
             return Err(Full);
         }
-        let segment = Arc::clone(pool.segment().map_err(|_| Full)?);
-        if !self.pool_passed {
-            let (Some(socket), Ok(fd)) = (&self.socket, segment.read_only_fd()) else { return Err(Full) };
-            local::send(&socket.fd, b"pool", &[fd.as_fd()]).map_err(|_| Full)?;
-            self.pool_passed = true;
-        }
-        let chunk = pool.take().ok_or(Full)?;
+        let chunk = self.take_chunk(pool).ok_or(Full)?;
         let at = chunk as usize * CHUNK_BYTES;
+        let segment = pool.segment().map_err(|_| Full)?;
         fill(&mut segment.wire_mut(at, len).expect("chunks lie inside the pool"));
         let head = Head { flags: head.flags | FLAG_CHUNK, ..head };
         self.send_inline(head.w0(), head.w1, 8, class, |wire| wire.write_u64(at as u64))
@@ -115,13 +109,32 @@ impl RingTx {
         Ok(())
     }
 
+    /// A chunk of the pool, which the receiver has been given by then.
+    fn take_chunk(&mut self, pool: &mut Pool) -> Option<u32> {
+        if !self.pool_passed {
+            let (socket, fd) = (self.socket.as_ref()?, pool.segment().ok()?.read_only_fd().ok()?);
+            local::send(&socket.fd, b"pool", &[fd.as_fd()]).ok()?;
+            self.pool_passed = true;
+        }
+        pool.segment().ok()?;
+        pool.take()
+    }
+
     pub fn payload_max(&self) -> usize {
         PACKET_BYTES_MAX
     }
 
     pub fn payload_now(&mut self, pool: &mut Pool) -> usize {
-        self.reclaim(pool);
+        self.reclaim_some(pool);
         if pool.has_free() && self.chunks.len() < CHUNKS_A_PEER { CHUNK_BYTES } else { self.inline_max }
+    }
+
+    /// Takes back chunks whose packets the receiver is done with, once there are several: each look at what it has given
+    /// back costs a cache miss here and another there.
+    fn reclaim_some(&mut self, pool: &mut Pool) {
+        if self.chunks.len() >= CHUNKS_A_PEER / 2 || !pool.has_free() {
+            self.reclaim(pool);
+        }
     }
 
     /// Takes back chunks whose packets the receiver is done with.
@@ -136,6 +149,15 @@ impl RingTx {
             }
             self.chunks.pop_front();
             pool.put_back(chunk);
+        }
+    }
+
+    /// Wakes the receiver if it sleeps, though nothing was sent.
+    #[inline]
+    pub fn nudge(&mut self) {
+        match &self.ringer {
+            Some(ringer) => self.rung += u64::from(ringer.ring()),
+            None => self.answered_yet(),
         }
     }
 

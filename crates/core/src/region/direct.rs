@@ -4,6 +4,7 @@
 //! the mapping only when none by packets is under way with that peer, so that they never overtake each other.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::os::fd::OwnedFd;
 
 use barewire_sys::map::Segment;
@@ -14,6 +15,7 @@ use super::{Key, RegionError, Rights};
 use crate::Peer;
 use crate::Port;
 use crate::endpoint::Endpoint;
+use crate::error::SendError;
 use crate::provider::{Class, Tx};
 use crate::wire::{Access, Head, Kind};
 
@@ -58,7 +60,7 @@ enum Import {
 /// What we know of neighbours' regions.
 #[derive(Debug, Default)]
 pub(crate) struct Imports {
-    known: HashMap<(Peer, u32, u64), Import>,
+    known: HashMap<(Peer, u32, u64), Import, BuildHasherDefault<Mix>>,
     /// Asked for and not answered yet.
     asked: usize,
     /// Descriptors that arrived ahead of the answer that explains them.
@@ -72,6 +74,32 @@ struct Arrived {
     op: u64,
     len: u64,
     fd: OwnedFd,
+}
+
+/// Mixes a key's words. Its nonce is random, so little is needed; whoever makes keys that collide slows only those who use them.
+#[derive(Debug, Default)]
+struct Mix(u64);
+
+impl Hasher for Mix {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
+    }
+
+    #[inline]
+    fn write_u32(&mut self, word: u32) {
+        self.write_u64(u64::from(word));
+    }
+
+    #[inline]
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// Regions remembered at a time; past that the table starts afresh.
@@ -125,6 +153,58 @@ fn map(Arrived { len, fd, .. }: Arrived, value: u64) -> Option<Mapped> {
 }
 
 impl Endpoint {
+    /// The region's memory itself, if it is within reach: our own, or a neighbour's that is mapped. `None` if an operation has
+    /// to travel, because the memory is elsewhere, or not mapped yet, or because others to the same owner still travel. What is done to
+    /// memory within reach is in place at once; a sleeping owner does not notice, unless it is [nudged](Endpoint::nudge).
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, job::Job, region::{Memory, Rights, Who}};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let memory = Memory::private(100);
+    /// let key = endpoint.export(&memory, Rights::ALL, Who::Anyone).unwrap();
+    /// let there = endpoint.reach(key, Rights::WRITE).unwrap().expect("it is our own");
+    /// assert!(there.write(10, b"hello"));
+    /// endpoint.revoke(key);
+    /// assert!(endpoint.reach(key, Rights::WRITE).is_err());
+    /// ```
+    #[inline]
+    pub fn reach(&mut self, key: Key, need: Rights) -> Result<Option<&Memory>, RegionError> {
+        if key.owner == self.me {
+            let access = Access { slot: key.slot, nonce: key.nonce, offset: 0, len: 0 };
+            return self.exports.check(key.owner, &access, need).map(|export| Some(&export.memory));
+        }
+        let id = (key.owner, key.slot, key.nonce);
+        let far = match self.imports.known.get(&id) {
+            Some(Import::Mapped(_)) => false,
+            Some(Import::Asked | Import::ByPackets) => true,
+            None => match self.direct(key) {
+                // There may be no room to ask for it just now.
+                Ok(_) | Err(RegionError::Send(SendError::Full)) => true,
+                Err(error) => return Err(error),
+            },
+        };
+        let owner = self.peers.get(key.owner.index()).ok_or(SendError::NoSuchPeer(key.owner))?;
+        if owner.is_gone() {
+            return Err(SendError::Lost(key.owner).into());
+        }
+        match self.imports.known.get(&id) {
+            Some(Import::Mapped(mapped)) if !far && self.ops.pending_with(key.owner) == 0 => {
+                mapped.check(key, 0, 0, need)?;
+                Ok(Some(&mapped.memory))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Wakes a neighbour that sleeps, so that it looks at its memory. Costs one load if it does not sleep, and nothing where
+    /// memory is not shared.
+    #[inline]
+    pub fn nudge(&mut self, peer: Peer) {
+        if let Some(Tx::Ring(ring)) = self.peers.get_mut(peer.index()).map(|peer| &mut peer.tx) {
+            ring.nudge();
+        }
+    }
+
     /// The mapping through which an operation on `key` shall go, if there is one.
     pub(super) fn direct(&mut self, key: Key) -> Result<Option<Mapped>, RegionError> {
         let id = (key.owner, key.slot, key.nonce);

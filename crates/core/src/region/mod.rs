@@ -220,10 +220,21 @@ impl Atomic {
         Some((atomic, width))
     }
 
-    /// Does it, and gives the old value; an error if the word is not there or not aligned.
-    fn apply(self, memory: &Memory, offset: u64, width: Width) -> Result<u64, RegionError> {
+    /// Does it to memory within reach, and gives the old value; an error if the word is not there or not aligned.
+    ///
+    /// ```
+    /// use barewire_core::region::{Atomic, Memory, RegionError, Width};
+    /// let memory = Memory::private(16);
+    /// assert_eq!(Atomic::Add(5).apply(&memory, 8, Width::U64), Ok(0));
+    /// assert_eq!(Atomic::Swap(1).apply(&memory, 8, Width::U64), Ok(5));
+    /// assert_eq!(Atomic::Swap(1).apply(&memory, 16, Width::U64), Err(RegionError::OutOfRange));
+    /// ```
+    pub fn apply(self, memory: &Memory, offset: u64, width: Width) -> Result<u64, RegionError> {
         use std::sync::atomic::Ordering::SeqCst;
         let at = usize::try_from(offset).map_err(|_| RegionError::OutOfRange)?;
+        if at.checked_add(width.bytes() as usize).is_none_or(|end| end > memory.len()) {
+            return Err(RegionError::OutOfRange);
+        }
         // SYNC region atomics: sequentially consistent, whoever runs them; the owner reads with the same operations.
         match width {
             Width::U64 => {

@@ -173,6 +173,8 @@ impl<T> Chains<T> {
 /// Receives that wait for their messages.
 #[derive(Debug)]
 pub(crate) struct Posted {
+    /// A receive that was posted when there was no other, so it is older than all below: key, turn and request.
+    eldest: Option<((Peer, Envelope), u64, u32)>,
     exact: Chains<u32>,
     /// Receives with a wildcard, by turn.
     wild: BTreeMap<u64, (Want, u32)>,
@@ -182,19 +184,24 @@ pub(crate) struct Posted {
 /// Where a posted receive lies, so that it can be taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
+    Eldest(u64),
     Exact(u32),
     Wild(u64),
 }
 
 impl Posted {
     pub fn new() -> Posted {
-        Posted { exact: Chains::new(), wild: BTreeMap::new(), turn: 0 }
+        Posted { eldest: None, exact: Chains::new(), wild: BTreeMap::new(), turn: 0 }
     }
 
     #[inline]
     pub fn post(&mut self, want: Want, request: u32) -> Place {
         self.turn += 1;
         match want.exact() {
+            Some(key) if self.eldest.is_none() && self.exact.count == 0 && self.wild.is_empty() => {
+                self.eldest = Some((key, self.turn, request));
+                Place::Eldest(self.turn)
+            }
             Some(key) => Place::Exact(self.exact.push(key, self.turn, request)),
             None => {
                 self.wild.insert(self.turn, (want, request));
@@ -206,6 +213,13 @@ impl Posted {
     /// Takes out the receive that a message is for.
     #[inline]
     pub fn find(&mut self, from: Peer, envelope: Envelope) -> Option<u32> {
+        if let Some((_, _, request)) = self.eldest.take_if(|(key, _, _)| *key == (from, envelope)) {
+            return Some(request);
+        }
+        self.find_younger(from, envelope)
+    }
+
+    fn find_younger(&mut self, from: Peer, envelope: Envelope) -> Option<u32> {
         let exact = self.exact.first(&(from, envelope));
         if !self.wild.is_empty() {
             let wild =
@@ -224,6 +238,7 @@ impl Posted {
     /// Takes back a receive; false if its message has come.
     pub fn withdraw(&mut self, place: Place, request: u32) -> bool {
         match place {
+            Place::Eldest(turn) => self.eldest.take_if(|(_, of, _)| *of == turn).is_some(),
             Place::Exact(at) => {
                 let there = self.exact.nodes.get(at as usize).is_some_and(|node| node.value == Some(request));
                 there && self.exact.remove(at).is_some()
@@ -307,6 +322,16 @@ impl<T> Waiting<T> {
         let Node { key: (from, envelope), turn, .. } = self.chains.nodes[at as usize];
         self.order.remove(&(envelope.context, turn));
         self.chains.remove(at).map(|message| (from, envelope, message))
+    }
+
+    /// Takes out the first message for which `is_it` holds, whoever would have received it.
+    pub fn take_back(&mut self, is_it: impl Fn(Peer, &T) -> bool) -> Option<T> {
+        let (&turn, &at) = self.order.iter().find(|&(_, &at)| {
+            let node = &self.chains.nodes[at as usize];
+            node.value.as_ref().is_some_and(|message| is_it(node.key.0, message))
+        })?;
+        self.order.remove(&turn);
+        self.chains.remove(at)
     }
 }
 

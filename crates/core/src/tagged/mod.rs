@@ -1,13 +1,15 @@
 //! Tagged messages: sends and receives that find each other by context, source and tag. What MPI and BMI stand on.
 //!
-//! Short messages go at once and are matched, or kept, where they arrive. Long ones are offered first, with their beginning;
-//! the rest follows when the receive is there, straight from the sender's buffer into the receiver's. What a receiver keeps
+//! Short messages go at once and are matched, or kept, where they arrive; those of some length in several packets, so that
+//! one is taken out while the next is put in. Long ones are offered first, with their beginning; the rest follows when the
+//! receive is there, straight from the sender's buffer into the receiver's. What a receiver keeps
 //! of messages nobody has asked for is bounded by credit: a sender without credit offers its message without any bytes of it.
 //!
 //! Order: messages between two endpoints in one context are matched in the order in which they were sent.
 
 mod body;
 mod matching;
+mod parts;
 mod receive;
 mod requests;
 mod send;
@@ -25,10 +27,11 @@ use crate::incoming::{Deliver, Flow, Incoming};
 use crate::stream::Sending;
 use crate::{Peer, Port};
 use matching::{Posted, Waiting};
+use parts::Stream;
 use receive::Unexpected;
-use requests::Requests;
+use requests::{Requests, State};
 
-/// A whole short message; the immediate is its envelope.
+/// A short message, whole or in several packets; the immediate is its envelope.
 pub(crate) const EAGER: Port = Port(0xfff0);
 /// A long or synchronous message is offered; the immediate is its envelope.
 pub(crate) const OFFER: Port = Port(0xfff1);
@@ -40,9 +43,15 @@ pub(crate) const REST: Port = Port(0xfff3);
 pub(crate) const MATCHED: Port = Port(0xfff4);
 /// Credit comes back; the immediate says how much.
 pub(crate) const CREDIT: Port = Port(0xfff5);
+/// An offer of the sender's is taken back, if nobody has taken it; the immediate is the sender's request.
+pub(crate) const RECALL: Port = Port(0xfff6);
+/// An offer was taken back; the immediate is the sender's request.
+pub(crate) const RECALLED: Port = Port(0xfff7);
 
 /// Longest message that goes without being offered first.
-const EAGER_BYTES_MAX: usize = 16 << 10;
+const EAGER_BYTES_MAX: u64 = 256 << 10;
+/// Longest message that goes in one packet, and most that goes with an offer.
+const WHOLE_BYTES_MAX: usize = 8 << 10;
 /// What keeping a message costs beside its bytes.
 const KEEP_BYTES: u64 = 128;
 /// Offers that one sender may have open at one receiver; the next ones wait with their sender.
@@ -102,6 +111,8 @@ struct TagPeer {
     offers: u32,
     /// How many of our offers it has not answered.
     offered: u32,
+    /// Its short messages of which more packets are to come, or that were put together and wait: few at a time.
+    streams: Vec<Stream>,
     /// Sends that have not found room yet, in order.
     queue: VecDeque<Request>,
     /// Accepted sends whose rest is being pushed: one after the other, so that however many there are only the first is looked
@@ -134,6 +145,15 @@ impl Tagged {
     #[inline]
     pub fn is_done(&self, request: Request) -> bool {
         self.requests.is_done(request)
+    }
+
+    /// The outcome of a request that has ended.
+    #[inline(always)]
+    pub fn look(&self, request: Request) -> Option<&Status> {
+        match self.requests.get(request) {
+            Some(State::Done(status)) => Some(status),
+            _ => None,
+        }
     }
 
     /// The outcome of a request that has ended; then it is forgotten.
@@ -210,10 +230,12 @@ impl Deliver for Tagged {
     fn deliver(&mut self, endpoint: &mut Endpoint, packet: Incoming<'_>) -> Flow {
         match packet.port {
             EAGER => return self.on_eager(endpoint, packet),
-            REST => self.on_rest(packet),
+            REST => return self.on_rest(packet),
             OFFER => return self.on_offer(endpoint, packet),
             ACCEPT => self.on_accept(endpoint, packet),
             MATCHED => self.on_matched(packet),
+            RECALL => self.on_recall(endpoint, packet),
+            RECALLED => self.on_recalled(packet),
             CREDIT => {
                 let peer = &mut self.peers[packet.from.index()];
                 peer.charged = peer.charged.saturating_sub(packet.imm);

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use super::body::Sink;
 use super::matching::{Envelope, Want};
 use super::requests::{Failure, Request, State, Status};
-use super::{ACCEPT, CREDIT, KEEP_BYTES, KEPT_CREDITS_MAX, MATCHED, OFFERS_MAX, Tagged};
+use super::{ACCEPT, CREDIT, KEEP_BYTES, KEPT_CREDITS_MAX, MATCHED, OFFERS_MAX, RECALL, RECALLED, Tagged};
 use crate::Peer;
 use crate::endpoint::Endpoint;
 use crate::incoming::{Flow, Incoming};
@@ -24,6 +24,8 @@ pub enum Received {
 pub(crate) enum Unexpected {
     /// A whole short message.
     Whole(Vec<u8>),
+    /// A short message in several packets, put together elsewhere.
+    Parts { stream: u32, len: u64 },
     /// An offer: the sender's request, the message's length, and its beginning.
     Offer { request: u64, len: u64, told: Vec<u8> },
 }
@@ -33,6 +35,7 @@ impl Unexpected {
     fn charge(&self) -> u64 {
         match self {
             Unexpected::Whole(bytes) => bytes.len() as u64 + KEEP_BYTES,
+            Unexpected::Parts { len, .. } => len.saturating_add(KEEP_BYTES),
             Unexpected::Offer { told, .. } if told.is_empty() => 0,
             Unexpected::Offer { told, .. } => told.len() as u64 + KEEP_BYTES,
         }
@@ -45,7 +48,7 @@ impl Unexpected {
     fn len(&self) -> u64 {
         match self {
             Unexpected::Whole(bytes) => bytes.len() as u64,
-            Unexpected::Offer { len, .. } => *len,
+            Unexpected::Parts { len, .. } | Unexpected::Offer { len, .. } => *len,
         }
     }
 }
@@ -92,6 +95,9 @@ impl Tagged {
                 self.give_back(endpoint, from, len + KEEP_BYTES);
                 Received::Done(Status::received(from, envelope.tag, len, sink.capacity()))
             }
+            Unexpected::Parts { stream, .. } => {
+                self.receive_parts(endpoint, from, envelope.tag, stream, sink)
+            }
             Unexpected::Offer { request, len, told } => {
                 sink.take_kept(0, &told);
                 let slot = self.requests.next_slot();
@@ -112,6 +118,9 @@ impl Tagged {
                 self.give_back(endpoint, from, bytes.len() as u64 + KEEP_BYTES);
                 Ok(bytes)
             }
+            Matched { from, message: Unexpected::Parts { stream, .. }, .. } => {
+                self.take_parts(endpoint, from, stream).ok_or(matched)
+            }
             offered => Err(offered),
         }
     }
@@ -129,26 +138,38 @@ impl Tagged {
 
     /// Takes the message that a receive would find now out of the matching.
     pub fn claim(&mut self, want: &Want) -> Option<Matched> {
-        let taken = self.waiting.take(want)?;
-        Some(self.claimed(taken))
+        let (from, envelope, message) = self.waiting.take(want)?;
+        self.release(from, &message);
+        Some(Matched { from, envelope, message })
     }
 
     /// The earliest message of a context that nobody has asked for, whatever its tag, among those whose sender is wanted.
     pub fn claim_first(&mut self, context: u32, wanted: impl Fn(Peer) -> bool) -> Option<Matched> {
-        let taken = self.waiting.take_first(context, wanted)?;
-        Some(self.claimed(taken))
+        let (from, envelope, message) = self.waiting.take_first(context, wanted)?;
+        self.release(from, &message);
+        Some(Matched { from, envelope, message })
     }
 
-    fn claimed(&mut self, (from, envelope, message): (Peer, Envelope, Unexpected)) -> Matched {
+    /// A message is not kept any more.
+    fn release(&mut self, from: Peer, message: &Unexpected) {
         let peer = &mut self.peers[from.index()];
         peer.kept = peer.kept.saturating_sub(message.charge());
         peer.offers = peer.offers.saturating_sub(u32::from(message.is_offer()));
-        Matched { from, envelope, message }
     }
 
-    /// Takes back a receive whose message has not come, or a send that has not left; false if it is too late. The request
-    /// then ends as cancelled. [`Tagged::break_off`] also ends what has begun.
-    pub fn cancel(&mut self, request: Request) -> bool {
+    /// Takes back a receive whose message has not come, or a send that has not left; the request then ends as cancelled. A send
+    /// that has been offered is recalled: it ends as cancelled or, if its receive has been found meanwhile, as usual. True if
+    /// it has ended. [`Tagged::break_off`] also ends what has begun.
+    pub fn cancel(&mut self, endpoint: &mut Endpoint, request: Request) -> bool {
+        if let Some(&State::Offered { to, .. }) = self.requests.get(request) {
+            // Should the peer be gone, its loss ends the send.
+            let _ = endpoint.reply(to, RECALL, request.to_wire(), &[]);
+        }
+        self.withdraw(request)
+    }
+
+    /// Ends a request that has not begun.
+    fn withdraw(&mut self, request: Request) -> bool {
         match self.requests.get(request) {
             Some(&State::Posted { place, want, .. }) => {
                 let from = want.from.unwrap_or(Peer(u32::MAX));
@@ -167,15 +188,45 @@ impl Tagged {
         }
     }
 
+    /// A sender wants its offer back.
+    pub(super) fn on_recall(&mut self, endpoint: &mut Endpoint, packet: Incoming<'_>) {
+        let (from, wanted) = (packet.from, packet.imm);
+        let is_it = |sender: Peer, message: &Unexpected| {
+            sender == from && matches!(message, Unexpected::Offer { request, .. } if *request == wanted)
+        };
+        if let Some(offer) = self.waiting.take_back(is_it) {
+            self.release(from, &offer);
+            let Unexpected::Offer { told, .. } = offer else { return };
+            if !told.is_empty() {
+                self.give_back(endpoint, from, told.len() as u64 + KEEP_BYTES);
+            }
+            let _ = endpoint.reply(from, RECALLED, wanted, &[]);
+        }
+    }
+
+    /// An offer of ours was taken back.
+    pub(super) fn on_recalled(&mut self, packet: Incoming<'_>) {
+        let request = Request::from_wire(packet.imm);
+        if let Some(&State::Offered { to, .. }) = self.requests.get(request) {
+            if to == packet.from {
+                self.answered(to);
+                self.requests.finish(request, Status::failed(to, Failure::Cancelled));
+            }
+        }
+    }
+
     /// Ends a request now, however far it has come; false if it has ended already. Its buffer is not touched any more. What
     /// has left stays sent; a receive whose message is on its way leaves it unreceived, and a receiver whose sender breaks
     /// off sees its receive end as cancelled.
     pub fn break_off(&mut self, endpoint: &mut Endpoint, request: Request) -> bool {
-        if self.cancel(request) {
+        if self.withdraw(request) {
             return true;
         }
         let peer = match self.requests.get(request) {
-            Some(&State::Offered { to, .. }) => to,
+            Some(&State::Offered { to, .. }) => {
+                self.answered(to);
+                to
+            }
             Some(&State::Arriving { from, .. }) => from,
             Some(State::Pushing { sending, .. }) => sending.to(),
             _ => return false,
@@ -194,6 +245,9 @@ impl Tagged {
     #[inline]
     pub(super) fn on_eager(&mut self, endpoint: &mut Endpoint, mut packet: Incoming<'_>) -> Flow {
         let (from, envelope) = (packet.from, Envelope::from_imm(packet.imm));
+        if let Some(stream) = packet.stream {
+            return self.on_eager_part(endpoint, packet, stream);
+        }
         match self.posted.find(from, envelope) {
             Some(slot) => {
                 let (request, len) = (self.requests.in_slot(slot), packet.total);
@@ -212,7 +266,7 @@ impl Tagged {
 
     /// Keeps a message until somebody asks for it, unless its sender has gone too far.
     #[cold]
-    fn keep(&mut self, from: Peer, envelope: Envelope, message: Unexpected) -> Flow {
+    pub(super) fn keep(&mut self, from: Peer, envelope: Envelope, message: Unexpected) -> Flow {
         let peer = &mut self.peers[from.index()];
         peer.kept += message.charge();
         peer.offers += u32::from(message.is_offer());
@@ -295,20 +349,24 @@ impl Tagged {
     }
 
     /// More of an accepted message has arrived.
-    pub(super) fn on_rest(&mut self, mut packet: Incoming<'_>) {
-        let request = Request::from_wire(packet.imm);
+    pub(super) fn on_rest(&mut self, packet: Incoming<'_>) -> Flow {
+        self.on_arriving(Request::from_wire(packet.imm), packet)
+    }
+
+    pub(super) fn on_arriving(&mut self, request: Request, mut packet: Incoming<'_>) -> Flow {
         let Some(State::Arriving { from, tag, len, base, got, expected, sink }) =
             self.requests.get_mut(request)
         else {
-            return;
+            return Flow::Continue;
         };
         if *from == packet.from && packet.total < *expected && packet.is_last() {
             // Its sender broke off.
             let status = Status::failed(*from, Failure::Cancelled);
-            return self.requests.finish(request, status);
+            self.requests.finish(request, status);
+            return Flow::Continue;
         }
         if *from != packet.from || packet.total != *expected || packet.offset != *got {
-            return;
+            return Flow::Distrust;
         }
         *got += packet.remaining() as u64;
         sink.take(*base + packet.offset, &mut packet);
@@ -316,11 +374,12 @@ impl Tagged {
             let status = Status::received(*from, *tag, *len, sink.capacity());
             self.requests.finish(request, status);
         }
+        Flow::Continue
     }
 
     /// Credit for a message that is not kept any more; told to its sender now and then.
     #[inline]
-    fn give_back(&mut self, endpoint: &mut Endpoint, to: Peer, bytes: u64) {
+    pub(super) fn give_back(&mut self, endpoint: &mut Endpoint, to: Peer, bytes: u64) {
         let peer = &mut self.peers[to.index()];
         peer.owed += bytes;
         if peer.owed >= self.credit / 4 {

@@ -3,7 +3,7 @@
 use super::body::Source;
 use super::matching::Envelope;
 use super::requests::{Request, State, Status};
-use super::{EAGER, EAGER_BYTES_MAX, KEEP_BYTES, OFFER, OFFERS_MAX, REST, Tagged};
+use super::{EAGER, EAGER_BYTES_MAX, KEEP_BYTES, OFFER, OFFERS_MAX, REST, Tagged, WHOLE_BYTES_MAX};
 use crate::Peer;
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
@@ -31,6 +31,8 @@ pub enum Sent {
 /// Messages that wait for room to end early; more has nobody who keeps to the rules.
 const ENDING_MAX: usize = 1 << 16;
 
+/// Bytes of one packet of a message of some length: taking one out overlaps with putting in the next.
+const PIECE_BYTES: usize = 8 << 10;
 /// Bytes that open an offer: the sender's request and the message's length.
 const OFFER_PREFIX: usize = 16;
 
@@ -48,7 +50,7 @@ impl Tagged {
     ) -> Result<Sent, SendError> {
         let Some(peer) = self.peers.get_mut(to.index()) else { return Err(SendError::NoSuchPeer(to)) };
         let charge = len + KEEP_BYTES;
-        if len <= EAGER_BYTES_MAX as u64
+        if len <= WHOLE_BYTES_MAX as u64
             && mode == Mode::Standard
             && peer.queue.is_empty()
             && peer.charged + charge <= self.credit
@@ -110,23 +112,17 @@ impl Tagged {
         let (envelope, mode, len) = (*envelope, *mode, *len);
         // What the receiver may keep of it; `None` if not even an empty message.
         let affordable = self.credit.checked_sub(self.peers[to.index()].charged + KEEP_BYTES);
-        if mode == Mode::Standard
-            && affordable.is_some_and(|most| len <= most)
-            && len <= EAGER_BYTES_MAX.min(endpoint.message_max(to)) as u64
-        {
-            let sent =
-                endpoint.send_with(to, EAGER, envelope.to_imm(), len as usize, |wire| source.fill(0, wire));
-            if sent.is_ok() {
-                self.peers[to.index()].charged += len + KEEP_BYTES;
-                self.requests.finish(request, Status::good(to, envelope.tag, len));
-            }
-            return sent != Err(SendError::Full);
+        if mode == Mode::Standard && affordable.is_some_and(|most| len <= most) && len <= EAGER_BYTES_MAX {
+            return match len <= WHOLE_BYTES_MAX.min(endpoint.message_max(to)) as u64 {
+                true => self.push_whole(endpoint, to, request),
+                false => self.push_begin(endpoint, to, request),
+            };
         }
         if self.peers[to.index()].offered >= OFFERS_MAX {
             return false;
         }
         let room = endpoint.packet_room(to).unwrap_or(0).saturating_sub(OFFER_PREFIX) as u64;
-        let told = len.min(affordable.unwrap_or(0)).min(room);
+        let told = len.min(affordable.unwrap_or(0)).min(room).min(WHOLE_BYTES_MAX as u64);
         let sent = endpoint.send_with(to, OFFER, envelope.to_imm(), told as usize + OFFER_PREFIX, |wire| {
             wire.write_u64(request.to_wire());
             wire.write_u64(len);
@@ -144,6 +140,42 @@ impl Tagged {
             }
         }
         sent != Err(SendError::Full)
+    }
+
+    /// Sends a queued message in one packet; false if there is no room.
+    fn push_whole(&mut self, endpoint: &mut Endpoint, to: Peer, request: Request) -> bool {
+        let Some(State::Queued { envelope, len, source, .. }) = self.requests.get_mut(request) else {
+            return true;
+        };
+        let (envelope, len) = (*envelope, *len);
+        let sent =
+            endpoint.send_with(to, EAGER, envelope.to_imm(), len as usize, |wire| source.fill(0, wire));
+        if sent.is_ok() {
+            self.peers[to.index()].charged += len + KEEP_BYTES;
+            self.requests.finish(request, Status::good(to, envelope.tag, len));
+        }
+        sent != Err(SendError::Full)
+    }
+
+    /// Begins to send a queued message in several packets; false if there is no room for the first.
+    fn push_begin(&mut self, endpoint: &mut Endpoint, to: Peer, request: Request) -> bool {
+        let Some(State::Queued { envelope, len, source, .. }) = self.requests.get_mut(request) else {
+            return true;
+        };
+        let (envelope, len) = (*envelope, *len);
+        let Ok(mut sending) = endpoint.begin(to, EAGER, envelope.to_imm(), len) else { return true };
+        match endpoint.push_packet(&mut sending, PIECE_BYTES, |wire, _| source.fill(0, wire)) {
+            Ok(_) => {}
+            Err(error) => return error != SendError::Full,
+        }
+        self.peers[to.index()].charged += len + KEEP_BYTES;
+        let tag = envelope.tag;
+        let placeholder = State::Done(Status::good(to, tag, len));
+        if let Some(State::Queued { source, .. }) = self.requests.replace(request, placeholder) {
+            self.requests.replace(request, State::Pushing { sending, tag, len, base: 0, source });
+            self.begin_pushing(endpoint, to, request);
+        }
+        true
     }
 
     /// The receive for an offer of ours is there.
@@ -164,13 +196,16 @@ impl Tagged {
         match endpoint.begin(to, REST, theirs, limit - told) {
             Ok(sending) => {
                 self.requests.replace(request, State::Pushing { sending, tag, len, base: told, source });
-                self.peers[to.index()].pushing.push_back(request);
-                if self.peers[to.index()].pushing.len() == 1 {
-                    self.push_accepted(endpoint, to);
-                }
+                self.begin_pushing(endpoint, to, request);
             }
             Err(_) => self.requests.finish(request, Status::failed(to, super::Failure::Lost(to))),
         }
+    }
+
+    /// An offer of ours is open no more.
+    pub(super) fn answered(&mut self, by: Peer) {
+        let peer = &mut self.peers[by.index()];
+        peer.offered = peer.offered.saturating_sub(1);
     }
 
     /// A receive was found for an offer that is broken off: its message ends before it begins.
@@ -189,6 +224,14 @@ impl Tagged {
         }
     }
 
+    /// The rest of a message may follow, after those that are being pushed.
+    fn begin_pushing(&mut self, endpoint: &mut Endpoint, to: Peer, request: Request) {
+        self.peers[to.index()].pushing.push_back(request);
+        if self.peers[to.index()].pushing.len() == 1 {
+            self.push_accepted(endpoint, to);
+        }
+    }
+
     /// Pushes more of the messages that a peer has accepted, one after the other, as far as there is room.
     pub(super) fn push_accepted(&mut self, endpoint: &mut Endpoint, to: Peer) {
         while let Some(&request) = self.peers[to.index()].pushing.front() {
@@ -202,11 +245,6 @@ impl Tagged {
         }
     }
 
-    fn answered(&mut self, by: Peer) {
-        let peer = &mut self.peers[by.index()];
-        peer.offered = peer.offered.saturating_sub(1);
-    }
-
     /// Pushes more of an accepted message; false when all of it is on its way.
     fn push_rest(&mut self, endpoint: &mut Endpoint, request: Request) -> bool {
         let Some(State::Pushing { sending, tag, len, base, source }) = self.requests.get_mut(request) else {
@@ -215,7 +253,8 @@ impl Tagged {
         let (to, tag, len) = (sending.to(), *tag, *len);
         while !sending.is_done() {
             let at = *base + sending.sent();
-            match endpoint.push_packet(sending, usize::MAX, |wire, _| source.fill(at, wire)) {
+            let most = if len <= EAGER_BYTES_MAX { PIECE_BYTES } else { usize::MAX };
+            match endpoint.push_packet(sending, most, |wire, _| source.fill(at, wire)) {
                 Ok(_) => {}
                 Err(SendError::Full) => return true,
                 Err(_) => {

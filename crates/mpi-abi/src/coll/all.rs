@@ -1,39 +1,49 @@
 //! Collectives in which everybody gets something from everybody.
 
-use super::{Call, Data, Reducer, reduce, scatter};
+use super::tree::{reduce, scatter};
+use super::{Call, Data, Reducer};
+use crate::boundary::Scratch;
 use barewire::mpi::error::Result;
 
 /// Everybody's data to its place at everybody; a rank's own is in its place already.
 ///
 /// Round the ring: each rank passes on what it received last.
-pub fn allgather(call: &Call, places: &[Data]) -> Result<()> {
+pub async fn allgather(call: &Call, places: &[Data]) -> Result<()> {
     let (rank, size) = (call.rank(), call.size());
     let (next, before) = ((rank + 1) % size, (rank + size - 1) % size);
     for step in 0..size - 1 {
         let (gives, takes) = ((rank + size - step) % size, (rank + 2 * size - step - 1) % size);
-        call.exchange(next, &places[gives], before, &places[takes])?;
+        call.exchange(next, &places[gives], before, &places[takes]).await?;
     }
     Ok(())
 }
 
 /// From everybody to everybody its part, all at once, beginning with the neighbours so that nobody is everybody's first.
-pub fn alltoall(call: &Call, parts: &[Data], places: &[Data]) -> Result<()> {
+pub async fn alltoall(call: &Call, parts: &[Data], places: &[Data]) -> Result<()> {
     let (rank, size) = (call.rank(), call.size());
     let mut pending = Vec::with_capacity(2 * size);
     for step in 1..size {
         let from = (rank + size - step) % size;
-        pending.push(call.start_receive(from, &places[from])?);
+        pending.push(call.start_receive(from, &places[from]));
     }
     for step in 1..size {
         let to = (rank + step) % size;
-        pending.push(call.start_send(to, &parts[to])?);
+        pending.push(call.start_send(to, &parts[to]));
     }
     parts[rank].copy_to(&places[rank])?;
-    call.finish_all(pending)
+    call.finish_all(pending).await
+}
+
+/// [`alltoall`] where what comes replaces what goes.
+pub async fn alltoall_in_place(call: &Call, places: &[Data]) -> Result<()> {
+    let copies = places.iter().map(Data::packed).collect::<Result<Vec<Scratch>>>()?;
+    let packed = |(copy, place): (&Scratch, &Data)| Data::bytes(copy, place.len());
+    let parts: Vec<Data> = copies.iter().zip(places).map(packed).collect();
+    alltoall(call, &parts, places).await
 }
 
 /// Everybody's data combined, each rank getting `counts[rank]` elements of it.
-pub fn reduce_scatter(
+pub async fn reduce_scatter(
     call: &Call,
     reducer: &Reducer,
     mine: &Data,
@@ -41,16 +51,16 @@ pub fn reduce_scatter(
     counts: &[i64],
 ) -> Result<()> {
     if reducer.commutes() {
-        return reduce_scatter_pairwise(call, reducer, mine, into, counts);
+        return reduce_scatter_pairwise(call, reducer, mine, into, counts).await;
     }
     let total = reducer.room(if call.rank() == 0 { mine.count } else { 0 });
-    reduce(call, reducer, mine, &total.data, 0)?;
+    reduce(call, reducer, mine, &total.data, 0).await?;
     let parts = if call.rank() == 0 { parts(&total.data, counts) } else { Vec::new() };
-    scatter(call, &parts, Some(into), 0)
+    scatter(call, &parts, Some(into), 0).await
 }
 
 /// Each rank gets its part from each other in turn and combines them.
-fn reduce_scatter_pairwise(
+async fn reduce_scatter_pairwise(
     call: &Call,
     reducer: &Reducer,
     mine: &Data,
@@ -63,14 +73,14 @@ fn reduce_scatter_pairwise(
     parts[rank].copy_to(&total.data)?;
     for step in 1..size {
         let (to, from) = ((rank + step) % size, (rank + size - step) % size);
-        call.exchange(to, &parts[to], from, &came.data)?;
+        call.exchange(to, &parts[to], from, &came.data).await?;
         reducer.combine(&came.data, &total.data)?;
     }
     total.data.copy_to(into)
 }
 
 /// Consecutive parts of so many elements.
-fn parts(data: &Data, counts: &[i64]) -> Vec<Data> {
+pub fn parts(data: &Data, counts: &[i64]) -> Vec<Data> {
     let mut first = 0;
     let part = |count: &i64| {
         let part = data.part(first, *count);

@@ -1,10 +1,17 @@
 //! The program's arguments of collective calls: which of them count at which rank, and what in place means.
 
-use super::{Call, Data, Reducer};
-use crate::boundary::{List, MPI_Comm, MPI_Datatype, MPI_Op, Memory, Scratch};
-use barewire::mpi::datatype::Basic;
+use super::{Data, Job, Operation, Reducer, Root};
+use crate::boundary::{List, MPI_Datatype, MPI_Op, Memory};
+use crate::object::Comm;
+use crate::world::PROC_NULL;
 use barewire::mpi::error::{Class, Error, Result};
 use std::ffi::c_int;
+
+/// A count of either width.
+pub trait Number: Copy + Into<i64> {}
+
+impl Number for c_int {}
+impl Number for i64 {}
 
 /// An array of counts or displacements of either width.
 pub trait Numbers: Copy {
@@ -12,15 +19,9 @@ pub trait Numbers: Copy {
     fn read(self, len: usize) -> Result<Vec<i64>>;
 }
 
-impl Numbers for List<c_int> {
+impl<N: Number> Numbers for List<N> {
     fn read(self, len: usize) -> Result<Vec<i64>> {
-        self.wide(len as i64)
-    }
-}
-
-impl Numbers for List<i64> {
-    fn read(self, len: usize) -> Result<Vec<i64>> {
-        self.to_vec(len as i64)
+        Ok(self.to_vec(len as i64)?.into_iter().map(Into::into).collect())
     }
 }
 
@@ -111,65 +112,6 @@ impl<C: Numbers, D: Numbers> Shares for Mixed<C, D> {
     }
 }
 
-/// `MPI_Barrier`.
-pub fn barrier(comm: MPI_Comm) -> Result<()> {
-    super::barrier(&Call::begin(comm)?)
-}
-
-/// `MPI_Bcast`.
-pub fn bcast(data: Even, root: c_int, comm: MPI_Comm) -> Result<()> {
-    let call = Call::begin(comm)?;
-    let root = call.root(root)?;
-    super::bcast(&call, &Data::new(data.memory, data.count, data.datatype)?, root)
-}
-
-/// `MPI_Gather` and `MPI_Gatherv`.
-pub fn gather(mine: Even, all: impl Shares, root: c_int, comm: MPI_Comm) -> Result<()> {
-    let call = Call::begin(comm)?;
-    let root = call.root(root)?;
-    let places = if call.rank() == root { all.read(call.size())? } else { Vec::new() };
-    let stays = call.rank() == root && mine.is_in_place();
-    let mine = if stays { None } else { Some(Data::new(mine.memory, mine.count, mine.datatype)?) };
-    super::gather(&call, mine.as_ref(), &places, root)
-}
-
-/// `MPI_Scatter` and `MPI_Scatterv`.
-pub fn scatter(all: impl Shares, mine: Even, root: c_int, comm: MPI_Comm) -> Result<()> {
-    let call = Call::begin(comm)?;
-    let root = call.root(root)?;
-    let parts = if call.rank() == root { all.read(call.size())? } else { Vec::new() };
-    let stays = call.rank() == root && mine.is_in_place();
-    let mine = if stays { None } else { Some(Data::new(mine.memory, mine.count, mine.datatype)?) };
-    super::scatter(&call, &parts, mine.as_ref(), root)
-}
-
-/// `MPI_Allgather` and `MPI_Allgatherv`.
-pub fn allgather(mine: Even, all: impl Shares, comm: MPI_Comm) -> Result<()> {
-    let call = Call::begin(comm)?;
-    let places = all.read(call.size())?;
-    if !mine.is_in_place() {
-        Data::new(mine.memory, mine.count, mine.datatype)?.copy_to(&places[call.rank()])?;
-    }
-    super::allgather(&call, &places)
-}
-
-/// `MPI_Alltoall`, `MPI_Alltoallv` and `MPI_Alltoallw`.
-pub fn alltoall(parts: impl Shares, places: impl Shares, comm: MPI_Comm) -> Result<()> {
-    let call = Call::begin(comm)?;
-    let places = places.read(call.size())?;
-    if !parts.is_in_place() {
-        return super::alltoall(&call, &parts.read(call.size())?, &places);
-    }
-    let copies = places.iter().map(Data::packed).collect::<Result<Vec<Scratch>>>()?;
-    let packed = |(copy, place): (&Scratch, &Data)| Data {
-        memory: copy.memory(),
-        count: place.len() as i64,
-        datatype: Basic::Byte.into(),
-    };
-    let parts: Vec<Data> = copies.iter().zip(&places).map(packed).collect();
-    super::alltoall(&call, &parts, &places)
-}
-
 /// What is combined, and where it goes.
 #[derive(Clone, Copy)]
 pub struct Operands {
@@ -184,84 +126,145 @@ pub struct Operands {
 }
 
 impl Operands {
-    /// The operation on `count` elements, and this rank's data.
-    fn read(&self, count: i64) -> Result<(Reducer, Data)> {
+    /// The operation on `count` elements, with a place for `results` of them.
+    fn read(&self, count: i64, results: i64) -> Result<Operation> {
         let mine = if self.mine.is_in_place() { self.into } else { self.mine };
         let reducer = Reducer::new(mine, count, self.datatype, self.op)?;
-        let data = reducer.data(mine, count);
-        Ok((reducer, data))
+        let mine = reducer.data(mine, count);
+        Ok(Operation { reducer, mine, into: Data::new(self.into, results, self.datatype)? })
     }
 
-    /// The operation on `count` elements, and the place of the result, which holds this rank's data.
-    fn prepared(&self, count: i64) -> Result<(Reducer, Data)> {
-        let (reducer, mine) = self.read(count)?;
-        let into = Data::new(self.into, count, self.datatype)?;
-        mine.copy_to(&into)?;
-        Ok((reducer, into))
+    /// The operation where only others get the result.
+    fn given(&self, count: i64) -> Result<Operation> {
+        let reducer = Reducer::new(self.mine, count, self.datatype, self.op)?;
+        let mine = reducer.data(self.mine, count);
+        Ok(Operation { reducer, mine, into: Data::none() })
     }
+}
+
+/// The standard's `MPI_ROOT`.
+const ROOT: c_int = -4;
+
+/// The root a program names.
+pub fn root(comm: &Comm, root: c_int) -> Result<Root> {
+    match root {
+        ROOT if comm.remote.is_some() => return Ok(Root::Me),
+        PROC_NULL if comm.remote.is_some() => return Ok(Root::Neighbour),
+        _ => {}
+    }
+    let size = comm.partners().size();
+    let found = usize::try_from(root).ok().filter(|root| *root < size);
+    let found = found.ok_or_else(|| Error::new(Class::Root, format!("root is {root} of {size} ranks")));
+    found.map(Root::Rank)
+}
+
+/// Whether this process is the one that gives or gets it all.
+fn is_root(comm: &Comm, root: Root) -> bool {
+    root == Root::Me || (comm.remote.is_none() && root == Root::Rank(comm.rank))
+}
+
+/// Whether this process has something to give or get.
+fn takes_part(comm: &Comm, root: Root) -> bool {
+    comm.remote.is_none() || matches!(root, Root::Rank(_))
+}
+
+/// `MPI_Bcast`.
+pub fn bcast(data: Even, root: Root) -> Result<Job> {
+    let data = match root {
+        Root::Neighbour => Data::none(),
+        _ => Data::new(data.memory, data.count, data.datatype)?,
+    };
+    Ok(Job::Bcast(data, root))
+}
+
+/// `MPI_Gather` and `MPI_Gatherv`.
+pub fn gather(comm: &Comm, mine: Even, all: impl Shares, root: Root) -> Result<Job> {
+    let places = if is_root(comm, root) { all.read(comm.partners().size())? } else { Vec::new() };
+    Ok(Job::Gather(own(comm, mine, root)?, places, root))
+}
+
+/// `MPI_Scatter` and `MPI_Scatterv`.
+pub fn scatter(comm: &Comm, all: impl Shares, mine: Even, root: Root) -> Result<Job> {
+    let parts = if is_root(comm, root) { all.read(comm.partners().size())? } else { Vec::new() };
+    Ok(Job::Scatter(parts, own(comm, mine, root)?, root))
+}
+
+/// This rank's own data of a call with a root; none where it stays in place, or does not count.
+fn own(comm: &Comm, mine: Even, root: Root) -> Result<Option<Data>> {
+    let stays = is_root(comm, root) && mine.is_in_place();
+    if stays || !takes_part(comm, root) {
+        return Ok(None);
+    }
+    Data::new(mine.memory, mine.count, mine.datatype).map(Some)
+}
+
+/// `MPI_Allgather` and `MPI_Allgatherv`.
+pub fn allgather(comm: &Comm, mine: Even, all: impl Shares) -> Result<Job> {
+    let places = all.read(comm.partners().size())?;
+    let mine = match mine.is_in_place() {
+        true => None,
+        false => Some(Data::new(mine.memory, mine.count, mine.datatype)?),
+    };
+    Ok(Job::Allgather(mine, places))
+}
+
+/// `MPI_Alltoall`, `MPI_Alltoallv` and `MPI_Alltoallw`.
+pub fn alltoall(comm: &Comm, parts: impl Shares, places: impl Shares) -> Result<Job> {
+    let size = comm.partners().size();
+    let parts = if parts.is_in_place() { None } else { Some(parts.read(size)?) };
+    Ok(Job::Alltoall(parts, places.read(size)?))
 }
 
 /// `MPI_Reduce`.
-pub fn reduce(operands: Operands, count: i64, root: c_int, comm: MPI_Comm) -> Result<()> {
-    let call = Call::begin(comm)?;
-    let root = call.root(root)?;
-    if operands.mine.is_in_place() && call.rank() != root {
+pub fn reduce(comm: &Comm, operands: Operands, count: i64, root: Root) -> Result<Job> {
+    if operands.mine.is_in_place() && !is_root(comm, root) && root != Root::Neighbour {
         return Err(Error::new(Class::Buffer, "MPI_IN_PLACE is for the root"));
     }
-    let (reducer, mine) = operands.read(count)?;
-    let into =
-        if call.rank() == root { Data::new(operands.into, count, operands.datatype)? } else { Data::none() };
-    super::reduce(&call, &reducer, &mine, &into, root)
+    let operation = match root {
+        Root::Me => Operands { mine: operands.into, ..operands }.read(count, count)?,
+        Root::Neighbour => return Ok(Job::Nothing),
+        Root::Rank(_) if is_root(comm, root) => operands.read(count, count)?,
+        Root::Rank(_) => operands.given(count)?,
+    };
+    Ok(Job::Reduce(operation, root))
 }
 
 /// `MPI_Allreduce`.
-pub fn allreduce(operands: Operands, count: i64, comm: MPI_Comm) -> Result<()> {
-    let call = Call::begin(comm)?;
-    let (reducer, into) = operands.prepared(count)?;
-    super::allreduce(&call, &reducer, &into)
+pub fn allreduce(operands: Operands, count: i64) -> Result<Job> {
+    operands.read(count, count).map(Job::Allreduce)
 }
 
-/// `MPI_Reduce_scatter`.
-pub fn reduce_scatter(operands: Operands, counts: impl Numbers, comm: MPI_Comm) -> Result<()> {
-    let call = Call::begin(comm)?;
-    let counts = counts.read(call.size())?;
-    scatter_combined(&call, operands, &counts)
-}
-
-/// `MPI_Reduce_scatter_block`.
-pub fn reduce_scatter_block(operands: Operands, count: i64, comm: MPI_Comm) -> Result<()> {
-    let call = Call::begin(comm)?;
-    scatter_combined(&call, operands, &vec![count; call.size()])
-}
-
-fn scatter_combined(call: &Call, operands: Operands, counts: &[i64]) -> Result<()> {
+/// `MPI_Reduce_scatter` and `MPI_Reduce_scatter_block`.
+pub fn reduce_scatter(comm: &Comm, operands: Operands, counts: Vec<i64>) -> Result<Job> {
     if let Some(count) = counts.iter().find(|count| **count < 0) {
         return Err(Error::new(Class::Count, format!("count is {count}")));
     }
     let total = counts.iter().try_fold(0i64, |total, count| total.checked_add(*count));
     let total = total.ok_or_else(|| Error::new(Class::Count, "the counts do not fit in 64 bits"))?;
-    let (reducer, mine) = operands.read(total)?;
-    let into = Data::new(operands.into, counts[call.rank()], operands.datatype)?;
-    super::reduce_scatter(call, &reducer, &mine, &into, counts)
+    Ok(Job::ReduceScatter(operands.read(total, counts[comm.rank])?, counts))
 }
 
 /// `MPI_Scan`.
-pub fn scan(operands: Operands, count: i64, comm: MPI_Comm) -> Result<()> {
-    let call = Call::begin(comm)?;
-    let (reducer, into) = operands.prepared(count)?;
-    super::scan(&call, &reducer, &into)
+pub fn scan(comm: &Comm, operands: Operands, count: i64) -> Result<Job> {
+    one_group(comm)?;
+    operands.read(count, count).map(Job::Scan)
 }
 
 /// `MPI_Exscan`.
-pub fn exscan(operands: Operands, count: i64, comm: MPI_Comm) -> Result<()> {
-    let call = Call::begin(comm)?;
-    if call.rank() > 0 {
-        let (reducer, into) = operands.prepared(count)?;
-        return super::exscan(&call, &reducer, &into);
+pub fn exscan(comm: &Comm, operands: Operands, count: i64) -> Result<Job> {
+    one_group(comm)?;
+    let operation = if comm.rank == 0 && !operands.mine.is_in_place() {
+        // Rank 0 gets nothing, so it need not have a place for it.
+        operands.given(count)?
+    } else {
+        operands.read(count, count)?
+    };
+    Ok(Job::Exscan(operation))
+}
+
+fn one_group(comm: &Comm) -> Result<()> {
+    match comm.remote {
+        Some(_) => Err(Error::new(Class::Comm, "an intercommunicator has no order of ranks to scan along")),
+        None => Ok(()),
     }
-    // Rank 0 gets nothing: what it has is left alone.
-    let (reducer, mine) = operands.read(count)?;
-    let own = reducer.room(count);
-    mine.copy_to(&own.data)?;
-    super::exscan(&call, &reducer, &own.data)
 }

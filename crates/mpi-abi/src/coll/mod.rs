@@ -1,33 +1,185 @@
 //! Collective calls: algorithms over messages in a context of their own.
 //!
-//! Every call takes the next tag of its communicator, so calls cannot mix whatever the speed of their ranks. `tree` has those
-//! that follow a tree, `all` those in which everybody gets something from everybody, `prefix` the scans.
+//! Every call takes the next tag of its communicator, so calls cannot mix whatever the speed of their ranks. [`Job`] says what
+//! a call is to do and is the one place that chooses how; `tree` has the algorithms that follow a tree, `all` those in which
+//! everybody gets something from everybody, `prefix` the scans, `inter` those between two groups, `near` those between
+//! neighbours. Algorithms are `async`: a blocking call waits where it stands, any other becomes a task.
 
 mod all;
 pub mod entry;
+mod inter;
+mod near;
 mod prefix;
 mod reducer;
 mod tree;
 
-pub use all::{allgather, alltoall, reduce_scatter};
-pub use prefix::{exscan, scan};
+pub use inter::agree;
+pub use near::Edges;
 pub use reducer::Reducer;
-pub use tree::{allreduce, barrier, bcast, gather, reduce, scatter};
 
-use crate::boundary::{MPI_Comm, MPI_Datatype, Memory, Scratch};
-use crate::message::{sink, source};
-use crate::object::{CommRef, TypeRef};
+use crate::boundary::{MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request, Memory, Out, Scratch};
+use crate::message::{Partner, sink, source};
+use crate::object::{Comm, TypeRef};
+use crate::request::Plan;
 use crate::shim::pack::usable;
+use crate::task::{Event, Need, Steps, Until, at_once};
+use crate::transport::send_error;
 use crate::world::world;
-use barewire::core::Peer;
-use barewire::core::tagged::{Envelope, Failure, Mode, Received, Sent, Want};
+use barewire::core::tagged::{Envelope, Failure, Mode, Received, Request, Sent, Status, Want};
+use barewire::core::{Peer, SendError};
 use barewire::mpi::datatype::{Basic, Datatype};
 use barewire::mpi::error::{Class, Error, Result};
+use std::sync::Arc;
+
+/// What a collective call does, with all it needs to do it; it can be done several times.
+pub enum Job {
+    /// Nothing: others do it.
+    Nothing,
+    /// Wait for everybody.
+    Barrier,
+    /// The root's data to everybody.
+    Bcast(Data, Root),
+    /// Everybody's data to the root; none where it is in place already.
+    Gather(Option<Data>, Vec<Data>, Root),
+    /// From the root to everybody its part; nowhere where it is to stay in place.
+    Scatter(Vec<Data>, Option<Data>, Root),
+    /// Everybody's data to everybody; none where it is in place already.
+    Allgather(Option<Data>, Vec<Data>),
+    /// From everybody to everybody its part; none where what comes replaces it.
+    Alltoall(Option<Vec<Data>>, Vec<Data>),
+    /// Everybody's data combined at the root.
+    Reduce(Operation, Root),
+    /// Everybody's data combined, for everybody.
+    Allreduce(Operation),
+    /// Everybody's data combined, each rank getting so many elements of it.
+    ReduceScatter(Operation, Vec<i64>),
+    /// The combination of the ranks up to this one.
+    Scan(Operation),
+    /// The combination of the ranks before this one.
+    Exscan(Operation),
+    /// To every neighbour its part, and from each its part.
+    Near(Edges, Vec<Data>, Vec<Data>),
+}
+
+/// What is combined, by what, and where it goes.
+pub struct Operation {
+    /// The operation.
+    pub reducer: Reducer,
+    /// This rank's data.
+    pub mine: Data,
+    /// Where the result goes.
+    pub into: Data,
+}
+
+/// Who gives or gets it all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Root {
+    /// A rank; of the other group, on an intercommunicator.
+    Rank(usize),
+    /// This process, on an intercommunicator.
+    Me,
+    /// Somebody else of this process's group, on an intercommunicator.
+    Neighbour,
+}
+
+impl Job {
+    /// Does it: the table of algorithms.
+    pub async fn run(&self, call: &Call) -> Result<()> {
+        if call.comm.remote.is_some() {
+            return inter::run(self, call).await;
+        }
+        match self {
+            Job::Nothing => Ok(()),
+            Job::Barrier => tree::barrier(call).await,
+            Job::Bcast(data, root) => tree::bcast(call, data, root.rank()?).await,
+            Job::Gather(mine, places, root) => tree::gather(call, mine.as_ref(), places, root.rank()?).await,
+            Job::Scatter(parts, mine, root) => tree::scatter(call, parts, mine.as_ref(), root.rank()?).await,
+            Job::Allgather(mine, places) => {
+                mine.as_ref().map_or(Ok(()), |mine| mine.copy_to(&places[call.rank()]))?;
+                all::allgather(call, places).await
+            }
+            Job::Alltoall(Some(parts), places) => all::alltoall(call, parts, places).await,
+            Job::Alltoall(None, places) => all::alltoall_in_place(call, places).await,
+            Job::Reduce(op, root) => tree::reduce(call, &op.reducer, &op.mine, &op.into, root.rank()?).await,
+            Job::Allreduce(op) => {
+                op.mine.copy_to(&op.into)?;
+                tree::allreduce(call, &op.reducer, &op.into).await
+            }
+            Job::ReduceScatter(op, counts) => {
+                all::reduce_scatter(call, &op.reducer, &op.mine, &op.into, counts).await
+            }
+            Job::Scan(op) => {
+                op.mine.copy_to(&op.into)?;
+                prefix::scan(call, &op.reducer, &op.into).await
+            }
+            Job::Exscan(op) => prefix::exscan(call, &op.reducer, &op.mine, &op.into).await,
+            Job::Near(edges, parts, places) => near::exchange(call, edges, parts, places).await,
+        }
+    }
+}
+
+impl Root {
+    fn rank(self) -> Result<usize> {
+        match self {
+            Root::Rank(rank) => Ok(rank),
+            _ => Err(Error::new(Class::Root, "the root has to be a rank")),
+        }
+    }
+}
+
+/// When a call is done.
+pub enum How {
+    /// Before it returns.
+    Now,
+    /// Beginning at once; the request ends when it is done.
+    Later(Out<MPI_Request>),
+    /// Each time the request is started.
+    Again(MPI_Info, Out<MPI_Request>),
+}
+
+impl How {
+    /// Does a job on a communicator.
+    pub fn run(self, handle: MPI_Comm, job: Job) -> Result<()> {
+        let comm = world().comm(handle)?;
+        let tag = if matches!(self, How::Now) { comm.next_tag() } else { comm.next_later_tag() };
+        let call = |waits| Call { comm: comm.shared().clone(), tag, waits, within: false };
+        let net = &comm.net;
+        let (given, request) = match self {
+            How::Now => {
+                let done = at_once(job.run(&call(true)));
+                return done
+                    .unwrap_or_else(|| Err(Error::new(Class::Intern, "a blocking call did not wait")));
+            }
+            How::Later(request) => {
+                let call = call(false);
+                let task = net.tasks.add(Box::pin(async move { job.run(&call).await.into() }));
+                (net.with(|_, layer| layer.requests.add_task(handle, task))?, request)
+            }
+            How::Again(info, request) => {
+                world().hints(info)?;
+                let (call, job) = (Arc::new(call(false)), Arc::new(job));
+                let again = move || -> Steps {
+                    let (call, job) = (call.clone(), job.clone());
+                    Box::pin(async move { job.run(&call).await.into() })
+                };
+                let plan = Plan::Steps(Arc::new(again));
+                (net.with(|_, layer| layer.requests.add_plan(handle, Partner::Receiver, plan))?, request)
+            }
+        };
+        net.tasks.run(net);
+        request.put(MPI_Request(given))
+    }
+}
 
 /// One collective call.
+#[derive(Clone)]
 pub struct Call {
-    comm: CommRef,
+    comm: Arc<Comm>,
     tag: i32,
+    /// Its steps wait where they stand.
+    waits: bool,
+    /// On an intercommunicator: between the processes of the own group.
+    within: bool,
 }
 
 /// Elements at an address, which have been checked.
@@ -42,18 +194,13 @@ pub struct Data {
 enum Pending {
     Out(Sent),
     In(Received),
+    Failed(Error),
 }
 
 impl Call {
-    /// Begins a call on a communicator.
-    pub fn begin(handle: MPI_Comm) -> Result<Call> {
-        let comm = world().comm(handle)?;
-        if comm.remote.is_some() {
-            let what = "collective calls on intercommunicators are not part of this version of Barewire";
-            return Err(Error::new(Class::UnsupportedOperation, what));
-        }
-        let tag = comm.next_tag();
-        Ok(Call { comm, tag })
+    /// A call on a communicator that has no handle, or not yet.
+    pub fn on(comm: &Arc<Comm>, tag: i32, waits: bool) -> Call {
+        Call { comm: comm.clone(), tag, waits, within: false }
     }
 
     /// This process's rank.
@@ -61,68 +208,115 @@ impl Call {
         self.comm.rank
     }
 
-    /// The number of processes.
+    /// The number of processes in the own group.
     pub fn size(&self) -> usize {
         self.comm.group.size()
     }
 
-    /// A root's rank, if it is one.
-    pub fn root(&self, root: i32) -> Result<usize> {
-        let found = usize::try_from(root).ok().filter(|root| *root < self.size());
-        found.ok_or_else(|| Error::new(Class::Root, format!("root is {root} of {} ranks", self.size())))
+    /// The same call between the processes of the own group.
+    fn within(&self) -> Call {
+        Call { within: true, ..self.clone() }
     }
 
     fn peer(&self, rank: usize) -> Peer {
-        self.comm.peer(rank)
+        let group = if self.within { &self.comm.group } else { self.comm.partners() };
+        Peer(group.members()[rank].0)
     }
 
-    fn start_send(&self, to: usize, data: &Data) -> Result<Pending> {
+    fn start_send(&self, to: usize, data: &Data) -> Pending {
         let envelope = Envelope { context: self.comm.collective_context(), tag: self.tag };
         let source = source(data.memory, data.count, &data.datatype);
-        self.comm.net.start_send(self.peer(to), envelope, Mode::Standard, source).map(Pending::Out)
+        let sent = self.comm.net.start_send(self.peer(to), envelope, Mode::Standard, source);
+        sent.map_or_else(Pending::Failed, Pending::Out)
     }
 
-    fn start_receive(&self, from: usize, data: &Data) -> Result<Pending> {
+    fn start_receive(&self, from: usize, data: &Data) -> Pending {
         let context = self.comm.collective_context();
         let want = Want { context, from: Some(self.peer(from)), tag: Some(self.tag) };
         let sink = sink(data.memory, data.count, &data.datatype);
-        self.comm.net.start_receive(want, sink).map(Pending::In)
+        self.comm.net.start_receive(want, sink).map_or_else(Pending::Failed, Pending::In)
     }
 
-    fn finish(&self, pending: Pending) -> Result<()> {
-        match pending {
-            Pending::Out(sent) => self.comm.net.finish_send(sent),
-            Pending::In(received) => match self.comm.net.finish_receive(received)?.failure {
-                Some(failure @ Failure::Truncated { .. }) => {
-                    Err(Error::new(Class::Truncate, failure.to_string()))
-                }
-                _ => Ok(()),
-            },
+    async fn finish(&self, pending: Pending) -> Result<()> {
+        let status = match pending {
+            Pending::Failed(error) => return Err(error),
+            Pending::Out(Sent::Done) => return Ok(()),
+            Pending::In(Received::Done(status)) => status,
+            Pending::Out(Sent::Pending(request)) | Pending::In(Received::Pending(request)) => {
+                self.end(request).await?
+            }
+        };
+        match status.failure {
+            None => Ok(()),
+            Some(Failure::Lost(peer)) => Err(send_error(SendError::Lost(peer))),
+            Some(failure @ Failure::Truncated { .. }) => {
+                Err(Error::new(Class::Truncate, failure.to_string()))
+            }
+            Some(failure) => Err(Error::new(Class::Other, failure.to_string())),
         }
     }
 
-    fn send(&self, to: usize, data: &Data) -> Result<()> {
-        let sent = self.start_send(to, data)?;
-        self.finish(sent)
+    /// Waits for the end of a send or receive. The loss of any member ends the call: whoever it was that we hear from next
+    /// may have been waiting for it.
+    async fn end(&self, request: Request) -> Result<Status> {
+        let net = &self.comm.net;
+        let mut lost = 0;
+        loop {
+            let need = Need { what: Event::End(request), lost };
+            if self.waits {
+                net.wait("a collective call", |layer| need.is_met(layer))?;
+            } else {
+                Until(net, need).await;
+            }
+            if let Some(status) = net.with(|_, layer| layer.tagged.take(request))? {
+                return Ok(status);
+            }
+            let (now, member) = net.with(|_, layer| {
+                let member = layer.lost[lost..].iter().copied().find(|peer| self.comm.has(*peer));
+                (layer.lost.len(), member)
+            })?;
+            lost = now;
+            if let Some(peer) = member {
+                // The buffer is the program's again once this returns.
+                net.with(|endpoint, layer| layer.tagged.cancel(endpoint, request))?;
+                let need = Need { what: Event::End(request), lost: usize::MAX };
+                if self.waits {
+                    net.wait("a call that lost a member", |layer| need.is_met(layer))?;
+                } else {
+                    Until(net, need).await;
+                }
+                net.with(|_, layer| layer.tagged.take(request))?;
+                return Err(send_error(SendError::Lost(peer)));
+            }
+        }
     }
 
-    fn receive(&self, from: usize, data: &Data) -> Result<()> {
-        let received = self.start_receive(from, data)?;
-        self.finish(received)
+    async fn send(&self, to: usize, data: &Data) -> Result<()> {
+        self.finish(self.start_send(to, data)).await
+    }
+
+    async fn receive(&self, from: usize, data: &Data) -> Result<()> {
+        self.finish(self.start_receive(from, data)).await
     }
 
     /// Sends to one rank while receiving from another.
-    fn exchange(&self, to: usize, out: &Data, from: usize, into: &Data) -> Result<()> {
-        let received = self.start_receive(from, into)?;
-        let sent = self.start_send(to, out)?;
-        self.finish(sent)?;
-        self.finish(received)
+    async fn exchange(&self, to: usize, out: &Data, from: usize, into: &Data) -> Result<()> {
+        let received = self.start_receive(from, into);
+        let sent = self.start_send(to, out);
+        let (sent, received) = (self.finish(sent).await, self.finish(received).await);
+        sent.and(received)
     }
 
     /// Waits for all; tells the first failure when all have ended.
-    fn finish_all(&self, pending: Vec<Pending>) -> Result<()> {
-        let outcomes: Vec<Result<()>> = pending.into_iter().map(|one| self.finish(one)).collect();
-        outcomes.into_iter().collect()
+    async fn finish_all(&self, pending: Vec<Pending>) -> Result<()> {
+        let mut outcome = Ok(());
+        for one in pending {
+            let ended = self.finish(one).await;
+            if outcome.is_ok() {
+                outcome = ended;
+            }
+        }
+        outcome
     }
 }
 
@@ -138,13 +332,18 @@ impl Data {
     }
 
     /// No data.
-    fn none() -> Data {
+    pub fn none() -> Data {
         Data { memory: Scratch::new(0).memory(), count: 0, datatype: Basic::Byte.into() }
     }
 
     /// Bytes of data.
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         (self.count * self.datatype.size()) as usize
+    }
+
+    /// Whether there is no data.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// `count` elements from element `first` on.
@@ -155,7 +354,8 @@ impl Data {
 
     /// Copies to another place, as a message would; data that is already there is left alone.
     fn copy_to(&self, to: &Data) -> Result<()> {
-        if self.memory.address() == to.memory.address() {
+        let start = |data: &Data| data.memory.moved(data.datatype.true_lower_bound()).address();
+        if self.memory.address() == to.memory.address() && start(self) == start(to) {
             return Ok(());
         }
         if self.len() > to.len() {
@@ -176,8 +376,13 @@ impl Data {
         Ok(())
     }
 
+    /// Bytes of a scratch area.
+    pub fn bytes(scratch: &Scratch, len: usize) -> Data {
+        Data { memory: scratch.memory(), count: len as i64, datatype: Basic::Byte.into() }
+    }
+
     /// A packed copy.
-    fn packed(&self) -> Result<Scratch> {
+    pub fn packed(&self) -> Result<Scratch> {
         let packed = Scratch::new(self.len());
         self.datatype.pack(self.count, &self.memory, 0, packed.memory().bytes_mut(0, self.len())?);
         Ok(packed)

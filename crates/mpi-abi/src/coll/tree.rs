@@ -8,18 +8,18 @@ use barewire::mpi::error::Result;
 const WHOLE_BYTES_MAX: usize = 16 << 10;
 
 /// Waits for everybody: in each round everybody tells the one twice as far away as in the round before.
-pub fn barrier(call: &Call) -> Result<()> {
+pub async fn barrier(call: &Call) -> Result<()> {
     let (rank, size, nothing) = (call.rank(), call.size(), Data::none());
     let mut step = 1;
     while step < size {
-        call.exchange((rank + step) % size, &nothing, (rank + size - step) % size, &nothing)?;
+        call.exchange((rank + step) % size, &nothing, (rank + size - step) % size, &nothing).await?;
         step *= 2;
     }
     Ok(())
 }
 
 /// The root's data to everybody, along a binomial tree.
-pub fn bcast(call: &Call, data: &Data, root: usize) -> Result<()> {
+pub async fn bcast(call: &Call, data: &Data, root: usize) -> Result<()> {
     let size = call.size();
     let virtual_rank = (call.rank() + size - root) % size;
     let mut step = 1;
@@ -27,22 +27,22 @@ pub fn bcast(call: &Call, data: &Data, root: usize) -> Result<()> {
         step *= 2;
     }
     if virtual_rank != 0 {
-        call.receive((virtual_rank - step + root) % size, data)?;
+        call.receive((virtual_rank - step + root) % size, data).await?;
     }
     let mut sends = Vec::new();
     while step > 1 {
         step /= 2;
         if virtual_rank + step < size {
-            sends.push(call.start_send((virtual_rank + step + root) % size, data)?);
+            sends.push(call.start_send((virtual_rank + step + root) % size, data));
         }
     }
-    call.finish_all(sends)
+    call.finish_all(sends).await
 }
 
 /// Everybody's data combined at the root, along a binomial tree whose branches are ranks in a row.
 ///
 /// An operation that does not commute needs them in order, so its tree stands at rank 0.
-pub fn reduce(call: &Call, reducer: &Reducer, mine: &Data, into: &Data, root: usize) -> Result<()> {
+pub async fn reduce(call: &Call, reducer: &Reducer, mine: &Data, into: &Data, root: usize) -> Result<()> {
     let (size, rank) = (call.size(), call.rank());
     let top = if reducer.commutes() { root } else { 0 };
     let virtual_rank = (rank + size - top) % size;
@@ -51,7 +51,7 @@ pub fn reduce(call: &Call, reducer: &Reducer, mine: &Data, into: &Data, root: us
     while step < size && virtual_rank & step == 0 {
         if virtual_rank + step < size {
             let came = other.take().unwrap_or_else(|| reducer.room(mine.count));
-            call.receive((virtual_rank + step + top) % size, &came.data)?;
+            call.receive((virtual_rank + step + top) % size, &came.data).await?;
             // What came is from higher ranks, so it is the right operand.
             reducer.combine(total.as_ref().map_or(mine, |total| &total.data), &came.data)?;
             other = total.replace(came);
@@ -60,23 +60,23 @@ pub fn reduce(call: &Call, reducer: &Reducer, mine: &Data, into: &Data, root: us
     }
     let total = total.as_ref().map_or(mine, |total| &total.data);
     if virtual_rank != 0 {
-        call.send((virtual_rank - step + top) % size, total)?;
+        call.send((virtual_rank - step + top) % size, total).await?;
     }
     match (rank == top, rank == root) {
         (true, true) => total.copy_to(into),
-        (true, false) => call.send(root, total),
-        (false, true) => call.receive(top, into),
+        (true, false) => call.send(root, total).await,
+        (false, true) => call.receive(top, into).await,
         (false, false) => Ok(()),
     }
 }
 
 /// Everybody's data combined, for everybody; `into` holds this rank's own to begin with.
-pub fn allreduce(call: &Call, reducer: &Reducer, into: &Data) -> Result<()> {
+pub async fn allreduce(call: &Call, reducer: &Reducer, into: &Data) -> Result<()> {
     if call.size() == 1 {
         return Ok(());
     }
     if reducer.is_builtin() && into.len() > WHOLE_BYTES_MAX && into.count >= call.size() as i64 {
-        return allreduce_by_parts(call, reducer, into);
+        return allreduce_by_parts(call, reducer, into).await;
     }
     let (size, rank) = (call.size(), call.rank());
     let room = reducer.room(into.count);
@@ -85,10 +85,10 @@ pub fn allreduce(call: &Call, reducer: &Reducer, into: &Data) -> Result<()> {
     // Of the first ranks every second one leaves its data with its neighbour, so that a power of two is left.
     let number = if rank < 2 * extra {
         if rank % 2 == 1 {
-            call.send(rank - 1, into)?;
-            return call.receive(rank - 1, into);
+            call.send(rank - 1, into).await?;
+            return call.receive(rank - 1, into).await;
         }
-        call.receive(rank + 1, &room.data)?;
+        call.receive(rank + 1, &room.data).await?;
         reducer.combine(into, &room.data)?;
         room.data.copy_to(into)?;
         rank / 2
@@ -99,7 +99,7 @@ pub fn allreduce(call: &Call, reducer: &Reducer, into: &Data) -> Result<()> {
     let mut step = 1;
     while step < pairs {
         let partner = real(number ^ step);
-        call.exchange(partner, into, partner, &room.data)?;
+        call.exchange(partner, into, partner, &room.data).await?;
         if partner < rank || reducer.commutes() {
             reducer.combine(&room.data, into)?;
         } else {
@@ -108,11 +108,11 @@ pub fn allreduce(call: &Call, reducer: &Reducer, into: &Data) -> Result<()> {
         }
         step *= 2;
     }
-    if rank < 2 * extra { call.send(rank + 1, into) } else { Ok(()) }
+    if rank < 2 * extra { call.send(rank + 1, into).await } else { Ok(()) }
 }
 
 /// Each rank combines one part of a long vector, then all parts go round: every byte travels only twice.
-fn allreduce_by_parts(call: &Call, reducer: &Reducer, into: &Data) -> Result<()> {
+async fn allreduce_by_parts(call: &Call, reducer: &Reducer, into: &Data) -> Result<()> {
     let (size, rank) = (call.size(), call.rank());
     let bound = |part: usize| into.count * part as i64 / size as i64;
     let part = |part: usize| into.part(bound(part), bound(part + 1) - bound(part));
@@ -122,38 +122,44 @@ fn allreduce_by_parts(call: &Call, reducer: &Reducer, into: &Data) -> Result<()>
         let (gives, takes) = ((rank + size - step) % size, (rank + 2 * size - step - 1) % size);
         let taken = part(takes);
         let came = room.data.part(0, taken.count);
-        call.exchange(next, &part(gives), before, &came)?;
+        call.exchange(next, &part(gives), before, &came).await?;
         reducer.combine(&came, &taken)?;
     }
     for step in 0..size - 1 {
         let (gives, takes) = ((rank + 1 + size - step) % size, (rank + size - step) % size);
-        call.exchange(next, &part(gives), before, &part(takes))?;
+        call.exchange(next, &part(gives), before, &part(takes)).await?;
     }
     Ok(())
 }
 
 /// Everybody's data to its place at the root; the root's own is none where it is in place already.
-pub fn gather(call: &Call, mine: Option<&Data>, places: &[Data], root: usize) -> Result<()> {
+pub async fn gather(call: &Call, mine: Option<&Data>, places: &[Data], root: usize) -> Result<()> {
     if call.rank() != root {
-        return mine.map_or(Ok(()), |mine| call.send(root, mine));
+        return match mine {
+            Some(mine) => call.send(root, mine).await,
+            None => Ok(()),
+        };
     }
     let others = (0..call.size()).filter(|rank| *rank != root);
-    let pending = others.map(|rank| call.start_receive(rank, &places[rank])).collect::<Result<Vec<_>>>()?;
+    let pending = others.map(|rank| call.start_receive(rank, &places[rank])).collect::<Vec<_>>();
     if let Some(mine) = mine {
         mine.copy_to(&places[root])?;
     }
-    call.finish_all(pending)
+    call.finish_all(pending).await
 }
 
 /// From the root to everybody its part; the root's own goes nowhere where it is to stay in place.
-pub fn scatter(call: &Call, parts: &[Data], mine: Option<&Data>, root: usize) -> Result<()> {
+pub async fn scatter(call: &Call, parts: &[Data], mine: Option<&Data>, root: usize) -> Result<()> {
     if call.rank() != root {
-        return mine.map_or(Ok(()), |mine| call.receive(root, mine));
+        return match mine {
+            Some(mine) => call.receive(root, mine).await,
+            None => Ok(()),
+        };
     }
     let others = (0..call.size()).filter(|rank| *rank != root);
-    let pending = others.map(|rank| call.start_send(rank, &parts[rank])).collect::<Result<Vec<_>>>()?;
+    let pending = others.map(|rank| call.start_send(rank, &parts[rank])).collect::<Vec<_>>();
     if let Some(mine) = mine {
         parts[root].copy_to(mine)?;
     }
-    call.finish_all(pending)
+    call.finish_all(pending).await
 }

@@ -138,7 +138,8 @@ fn changeable(id: c_int) -> Result<std::sync::Arc<barewire::mpi::attr::Keyval<At
     lock(&world().keyvals).get(id, Target::Comm)
 }
 
-fn answer(found: Option<usize>, value: OutWord, flag: Out<c_int>) -> Result<()> {
+/// Tells the program an attribute's value, if there is one.
+pub fn answer(found: Option<usize>, value: OutWord, flag: Out<c_int>) -> Result<()> {
     if let Some(found) = found {
         value.put(found)?;
     }

@@ -1,272 +1,415 @@
-//! Entry points of collective communication.
+//! Collective calls, one function for all forms of each: with counts of either width, blocking, non-blocking and persistent.
+//!
+//! The build script writes the entry points from the table of functions; it finds these by their names.
 
-use super::shims;
 use crate::boundary::{List, MPI_Comm, MPI_Datatype, MPI_Op, Memory};
-use crate::coll::entry::{self, Even, Mixed, Operands, Uneven};
+use crate::coll::entry::{self, Even, Mixed, Number, Operands, Shares, Uneven, root as read_root};
+use crate::coll::{Data, Edges, How, Job};
+use crate::fault::Fault;
+use crate::world::world;
+use barewire::mpi::error::Result;
 use std::ffi::c_int;
 
-shims! {
-    fn PMPI_Barrier(comm: MPI_Comm) on comm {
-        entry::barrier(comm)?
-    }
+type Done = Result<(), Fault>;
 
-    fn PMPI_Bcast(buffer: Memory, count: c_int, datatype: MPI_Datatype, root: c_int, comm: MPI_Comm) on comm {
-        entry::bcast(Even { memory: buffer, count: count.into(), datatype }, root, comm)?
-    }
+/// `MPI_Barrier`.
+#[allow(clippy::too_many_arguments, reason = "the standard says so")]
+pub fn barrier(how: How, comm: MPI_Comm) -> Done {
+    Ok(how.run(comm, Job::Barrier)?)
+}
 
-    fn PMPI_Bcast_c(buffer: Memory, count: i64, datatype: MPI_Datatype, root: c_int, comm: MPI_Comm) on comm {
-        entry::bcast(Even { memory: buffer, count, datatype }, root, comm)?
-    }
+/// `MPI_Bcast`.
+#[allow(clippy::too_many_arguments, reason = "the standard says so")]
+pub fn bcast<N: Number>(
+    how: How,
+    buffer: Memory,
+    count: N,
+    datatype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Done {
+    let object = world().comm(comm)?;
+    let data = Even { memory: buffer, count: count.into(), datatype };
+    Ok(how.run(comm, entry::bcast(data, read_root(&object, root)?)?)?)
+}
 
-    fn PMPI_Gather(
-        sendbuf: Memory, sendcount: c_int, sendtype: MPI_Datatype, recvbuf: Memory, recvcount: c_int,
-        recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm,
-    ) on comm {
-        let mine = Even { memory: sendbuf, count: sendcount.into(), datatype: sendtype };
-        let all = Even { memory: recvbuf, count: recvcount.into(), datatype: recvtype };
-        entry::gather(mine, all, root, comm)?
-    }
+/// `MPI_Gather`.
+#[allow(clippy::too_many_arguments, reason = "the standard says so")]
+pub fn gather<N: Number>(
+    how: How,
+    sendbuf: Memory,
+    sendcount: N,
+    sendtype: MPI_Datatype,
+    recvbuf: Memory,
+    recvcount: N,
+    recvtype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Done {
+    let object = world().comm(comm)?;
+    let mine = Even { memory: sendbuf, count: sendcount.into(), datatype: sendtype };
+    let all = Even { memory: recvbuf, count: recvcount.into(), datatype: recvtype };
+    Ok(how.run(comm, entry::gather(&object, mine, all, read_root(&object, root)?)?)?)
+}
 
-    fn PMPI_Gather_c(
-        sendbuf: Memory, sendcount: i64, sendtype: MPI_Datatype, recvbuf: Memory, recvcount: i64,
-        recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm,
-    ) on comm {
-        let mine = Even { memory: sendbuf, count: sendcount, datatype: sendtype };
-        let all = Even { memory: recvbuf, count: recvcount, datatype: recvtype };
-        entry::gather(mine, all, root, comm)?
-    }
+/// `MPI_Gatherv`.
+#[allow(clippy::too_many_arguments, reason = "the standard says so")]
+pub fn gatherv<N: Number>(
+    how: How,
+    sendbuf: Memory,
+    sendcount: N,
+    sendtype: MPI_Datatype,
+    recvbuf: Memory,
+    recvcounts: List<N>,
+    displs: List<N>,
+    recvtype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Done {
+    let object = world().comm(comm)?;
+    let mine = Even { memory: sendbuf, count: sendcount.into(), datatype: sendtype };
+    let all = Uneven { memory: recvbuf, counts: recvcounts, displacements: displs, datatype: recvtype };
+    Ok(how.run(comm, entry::gather(&object, mine, all, read_root(&object, root)?)?)?)
+}
 
-    fn PMPI_Gatherv(
-        sendbuf: Memory, sendcount: c_int, sendtype: MPI_Datatype, recvbuf: Memory, recvcounts: List<c_int>,
-        displs: List<c_int>, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm,
-    ) on comm {
-        let mine = Even { memory: sendbuf, count: sendcount.into(), datatype: sendtype };
-        let all = Uneven { memory: recvbuf, counts: recvcounts, displacements: displs, datatype: recvtype };
-        entry::gather(mine, all, root, comm)?
-    }
+/// `MPI_Scatter`.
+#[allow(clippy::too_many_arguments, reason = "the standard says so")]
+pub fn scatter<N: Number>(
+    how: How,
+    sendbuf: Memory,
+    sendcount: N,
+    sendtype: MPI_Datatype,
+    recvbuf: Memory,
+    recvcount: N,
+    recvtype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Done {
+    let object = world().comm(comm)?;
+    let all = Even { memory: sendbuf, count: sendcount.into(), datatype: sendtype };
+    let mine = Even { memory: recvbuf, count: recvcount.into(), datatype: recvtype };
+    Ok(how.run(comm, entry::scatter(&object, all, mine, read_root(&object, root)?)?)?)
+}
 
-    fn PMPI_Gatherv_c(
-        sendbuf: Memory, sendcount: i64, sendtype: MPI_Datatype, recvbuf: Memory, recvcounts: List<i64>,
-        displs: List<i64>, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm,
-    ) on comm {
-        let mine = Even { memory: sendbuf, count: sendcount, datatype: sendtype };
-        let all = Uneven { memory: recvbuf, counts: recvcounts, displacements: displs, datatype: recvtype };
-        entry::gather(mine, all, root, comm)?
-    }
+/// `MPI_Scatterv`.
+#[allow(clippy::too_many_arguments, reason = "the standard says so")]
+pub fn scatterv<N: Number>(
+    how: How,
+    sendbuf: Memory,
+    sendcounts: List<N>,
+    displs: List<N>,
+    sendtype: MPI_Datatype,
+    recvbuf: Memory,
+    recvcount: N,
+    recvtype: MPI_Datatype,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Done {
+    let object = world().comm(comm)?;
+    let all = Uneven { memory: sendbuf, counts: sendcounts, displacements: displs, datatype: sendtype };
+    let mine = Even { memory: recvbuf, count: recvcount.into(), datatype: recvtype };
+    Ok(how.run(comm, entry::scatter(&object, all, mine, read_root(&object, root)?)?)?)
+}
 
-    fn PMPI_Scatter(
-        sendbuf: Memory, sendcount: c_int, sendtype: MPI_Datatype, recvbuf: Memory, recvcount: c_int,
-        recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm,
-    ) on comm {
-        let all = Even { memory: sendbuf, count: sendcount.into(), datatype: sendtype };
-        let mine = Even { memory: recvbuf, count: recvcount.into(), datatype: recvtype };
-        entry::scatter(all, mine, root, comm)?
-    }
+/// `MPI_Allgather`.
+#[allow(clippy::too_many_arguments, reason = "the standard says so")]
+pub fn allgather<N: Number>(
+    how: How,
+    sendbuf: Memory,
+    sendcount: N,
+    sendtype: MPI_Datatype,
+    recvbuf: Memory,
+    recvcount: N,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> Done {
+    let object = world().comm(comm)?;
+    let mine = Even { memory: sendbuf, count: sendcount.into(), datatype: sendtype };
+    let all = Even { memory: recvbuf, count: recvcount.into(), datatype: recvtype };
+    Ok(how.run(comm, entry::allgather(&object, mine, all)?)?)
+}
 
-    fn PMPI_Scatter_c(
-        sendbuf: Memory, sendcount: i64, sendtype: MPI_Datatype, recvbuf: Memory, recvcount: i64,
-        recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm,
-    ) on comm {
-        let all = Even { memory: sendbuf, count: sendcount, datatype: sendtype };
-        let mine = Even { memory: recvbuf, count: recvcount, datatype: recvtype };
-        entry::scatter(all, mine, root, comm)?
-    }
+/// `MPI_Allgatherv`.
+#[allow(clippy::too_many_arguments, reason = "the standard says so")]
+pub fn allgatherv<N: Number>(
+    how: How,
+    sendbuf: Memory,
+    sendcount: N,
+    sendtype: MPI_Datatype,
+    recvbuf: Memory,
+    recvcounts: List<N>,
+    displs: List<N>,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> Done {
+    let object = world().comm(comm)?;
+    let mine = Even { memory: sendbuf, count: sendcount.into(), datatype: sendtype };
+    let all = Uneven { memory: recvbuf, counts: recvcounts, displacements: displs, datatype: recvtype };
+    Ok(how.run(comm, entry::allgather(&object, mine, all)?)?)
+}
 
-    fn PMPI_Scatterv(
-        sendbuf: Memory, sendcounts: List<c_int>, displs: List<c_int>, sendtype: MPI_Datatype, recvbuf: Memory,
-        recvcount: c_int, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm,
-    ) on comm {
-        let all = Uneven { memory: sendbuf, counts: sendcounts, displacements: displs, datatype: sendtype };
-        let mine = Even { memory: recvbuf, count: recvcount.into(), datatype: recvtype };
-        entry::scatter(all, mine, root, comm)?
-    }
+/// `MPI_Alltoall`.
+#[allow(clippy::too_many_arguments, reason = "the standard says so")]
+pub fn alltoall<N: Number>(
+    how: How,
+    sendbuf: Memory,
+    sendcount: N,
+    sendtype: MPI_Datatype,
+    recvbuf: Memory,
+    recvcount: N,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> Done {
+    let object = world().comm(comm)?;
+    let parts = Even { memory: sendbuf, count: sendcount.into(), datatype: sendtype };
+    let places = Even { memory: recvbuf, count: recvcount.into(), datatype: recvtype };
+    Ok(how.run(comm, entry::alltoall(&object, parts, places)?)?)
+}
 
-    fn PMPI_Scatterv_c(
-        sendbuf: Memory, sendcounts: List<i64>, displs: List<i64>, sendtype: MPI_Datatype, recvbuf: Memory,
-        recvcount: i64, recvtype: MPI_Datatype, root: c_int, comm: MPI_Comm,
-    ) on comm {
-        let all = Uneven { memory: sendbuf, counts: sendcounts, displacements: displs, datatype: sendtype };
-        let mine = Even { memory: recvbuf, count: recvcount, datatype: recvtype };
-        entry::scatter(all, mine, root, comm)?
-    }
+/// `MPI_Alltoallv`.
+#[allow(clippy::too_many_arguments, reason = "the standard says so")]
+pub fn alltoallv<N: Number>(
+    how: How,
+    sendbuf: Memory,
+    sendcounts: List<N>,
+    sdispls: List<N>,
+    sendtype: MPI_Datatype,
+    recvbuf: Memory,
+    recvcounts: List<N>,
+    rdispls: List<N>,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> Done {
+    let object = world().comm(comm)?;
+    let parts = Uneven { memory: sendbuf, counts: sendcounts, displacements: sdispls, datatype: sendtype };
+    let places = Uneven { memory: recvbuf, counts: recvcounts, displacements: rdispls, datatype: recvtype };
+    Ok(how.run(comm, entry::alltoall(&object, parts, places)?)?)
+}
 
-    fn PMPI_Allgather(
-        sendbuf: Memory, sendcount: c_int, sendtype: MPI_Datatype, recvbuf: Memory, recvcount: c_int,
-        recvtype: MPI_Datatype, comm: MPI_Comm,
-    ) on comm {
-        let mine = Even { memory: sendbuf, count: sendcount.into(), datatype: sendtype };
-        let all = Even { memory: recvbuf, count: recvcount.into(), datatype: recvtype };
-        entry::allgather(mine, all, comm)?
-    }
+/// `MPI_Alltoallw`.
+#[allow(clippy::too_many_arguments, reason = "the standard says so")]
+pub fn alltoallw<N: Number>(
+    how: How,
+    sendbuf: Memory,
+    sendcounts: List<N>,
+    sdispls: List<N>,
+    sendtypes: List<MPI_Datatype>,
+    recvbuf: Memory,
+    recvcounts: List<N>,
+    rdispls: List<N>,
+    recvtypes: List<MPI_Datatype>,
+    comm: MPI_Comm,
+) -> Done {
+    let object = world().comm(comm)?;
+    let parts = Mixed { memory: sendbuf, counts: sendcounts, displacements: sdispls, datatypes: sendtypes };
+    let places = Mixed { memory: recvbuf, counts: recvcounts, displacements: rdispls, datatypes: recvtypes };
+    Ok(how.run(comm, entry::alltoall(&object, parts, places)?)?)
+}
 
-    fn PMPI_Allgather_c(
-        sendbuf: Memory, sendcount: i64, sendtype: MPI_Datatype, recvbuf: Memory, recvcount: i64,
-        recvtype: MPI_Datatype, comm: MPI_Comm,
-    ) on comm {
-        let mine = Even { memory: sendbuf, count: sendcount, datatype: sendtype };
-        let all = Even { memory: recvbuf, count: recvcount, datatype: recvtype };
-        entry::allgather(mine, all, comm)?
-    }
+/// `MPI_Reduce`.
+#[allow(clippy::too_many_arguments, reason = "the standard says so")]
+pub fn reduce<N: Number>(
+    how: How,
+    sendbuf: Memory,
+    recvbuf: Memory,
+    count: N,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    root: c_int,
+    comm: MPI_Comm,
+) -> Done {
+    let object = world().comm(comm)?;
+    let operands = Operands { mine: sendbuf, into: recvbuf, datatype, op };
+    Ok(how.run(comm, entry::reduce(&object, operands, count.into(), read_root(&object, root)?)?)?)
+}
 
-    fn PMPI_Allgatherv(
-        sendbuf: Memory, sendcount: c_int, sendtype: MPI_Datatype, recvbuf: Memory, recvcounts: List<c_int>,
-        displs: List<c_int>, recvtype: MPI_Datatype, comm: MPI_Comm,
-    ) on comm {
-        let mine = Even { memory: sendbuf, count: sendcount.into(), datatype: sendtype };
-        let all = Uneven { memory: recvbuf, counts: recvcounts, displacements: displs, datatype: recvtype };
-        entry::allgather(mine, all, comm)?
-    }
+/// `MPI_Allreduce`.
+#[allow(clippy::too_many_arguments, reason = "the standard says so")]
+pub fn allreduce<N: Number>(
+    how: How,
+    sendbuf: Memory,
+    recvbuf: Memory,
+    count: N,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Done {
+    let operands = Operands { mine: sendbuf, into: recvbuf, datatype, op };
+    Ok(how.run(comm, entry::allreduce(operands, count.into())?)?)
+}
 
-    fn PMPI_Allgatherv_c(
-        sendbuf: Memory, sendcount: i64, sendtype: MPI_Datatype, recvbuf: Memory, recvcounts: List<i64>,
-        displs: List<i64>, recvtype: MPI_Datatype, comm: MPI_Comm,
-    ) on comm {
-        let mine = Even { memory: sendbuf, count: sendcount, datatype: sendtype };
-        let all = Uneven { memory: recvbuf, counts: recvcounts, displacements: displs, datatype: recvtype };
-        entry::allgather(mine, all, comm)?
-    }
+/// `MPI_Reduce_scatter`.
+#[allow(clippy::too_many_arguments, reason = "the standard says so")]
+pub fn reduce_scatter<N: Number>(
+    how: How,
+    sendbuf: Memory,
+    recvbuf: Memory,
+    recvcounts: List<N>,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Done {
+    let object = world().comm(comm)?;
+    let operands = Operands { mine: sendbuf, into: recvbuf, datatype, op };
+    let counts = entry::Numbers::read(recvcounts, object.group.size())?;
+    Ok(how.run(comm, entry::reduce_scatter(&object, operands, counts)?)?)
+}
 
-    fn PMPI_Alltoall(
-        sendbuf: Memory, sendcount: c_int, sendtype: MPI_Datatype, recvbuf: Memory, recvcount: c_int,
-        recvtype: MPI_Datatype, comm: MPI_Comm,
-    ) on comm {
-        let parts = Even { memory: sendbuf, count: sendcount.into(), datatype: sendtype };
-        let places = Even { memory: recvbuf, count: recvcount.into(), datatype: recvtype };
-        entry::alltoall(parts, places, comm)?
-    }
+/// `MPI_Reduce_scatter_block`.
+#[allow(clippy::too_many_arguments, reason = "the standard says so")]
+pub fn reduce_scatter_block<N: Number>(
+    how: How,
+    sendbuf: Memory,
+    recvbuf: Memory,
+    recvcount: N,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Done {
+    let object = world().comm(comm)?;
+    let operands = Operands { mine: sendbuf, into: recvbuf, datatype, op };
+    let counts = vec![recvcount.into(); object.group.size()];
+    Ok(how.run(comm, entry::reduce_scatter(&object, operands, counts)?)?)
+}
 
-    fn PMPI_Alltoall_c(
-        sendbuf: Memory, sendcount: i64, sendtype: MPI_Datatype, recvbuf: Memory, recvcount: i64,
-        recvtype: MPI_Datatype, comm: MPI_Comm,
-    ) on comm {
-        let parts = Even { memory: sendbuf, count: sendcount, datatype: sendtype };
-        let places = Even { memory: recvbuf, count: recvcount, datatype: recvtype };
-        entry::alltoall(parts, places, comm)?
-    }
+/// `MPI_Scan`.
+#[allow(clippy::too_many_arguments, reason = "the standard says so")]
+pub fn scan<N: Number>(
+    how: How,
+    sendbuf: Memory,
+    recvbuf: Memory,
+    count: N,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Done {
+    let object = world().comm(comm)?;
+    let operands = Operands { mine: sendbuf, into: recvbuf, datatype, op };
+    Ok(how.run(comm, entry::scan(&object, operands, count.into())?)?)
+}
 
-    fn PMPI_Alltoallv(
-        sendbuf: Memory, sendcounts: List<c_int>, sdispls: List<c_int>, sendtype: MPI_Datatype, recvbuf: Memory,
-        recvcounts: List<c_int>, rdispls: List<c_int>, recvtype: MPI_Datatype, comm: MPI_Comm,
-    ) on comm {
-        let parts = Uneven { memory: sendbuf, counts: sendcounts, displacements: sdispls, datatype: sendtype };
-        let places = Uneven { memory: recvbuf, counts: recvcounts, displacements: rdispls, datatype: recvtype };
-        entry::alltoall(parts, places, comm)?
-    }
+/// `MPI_Exscan`.
+#[allow(clippy::too_many_arguments, reason = "the standard says so")]
+pub fn exscan<N: Number>(
+    how: How,
+    sendbuf: Memory,
+    recvbuf: Memory,
+    count: N,
+    datatype: MPI_Datatype,
+    op: MPI_Op,
+    comm: MPI_Comm,
+) -> Done {
+    let object = world().comm(comm)?;
+    let operands = Operands { mine: sendbuf, into: recvbuf, datatype, op };
+    Ok(how.run(comm, entry::exscan(&object, operands, count.into())?)?)
+}
 
-    fn PMPI_Alltoallv_c(
-        sendbuf: Memory, sendcounts: List<i64>, sdispls: List<i64>, sendtype: MPI_Datatype, recvbuf: Memory,
-        recvcounts: List<i64>, rdispls: List<i64>, recvtype: MPI_Datatype, comm: MPI_Comm,
-    ) on comm {
-        let parts = Uneven { memory: sendbuf, counts: sendcounts, displacements: sdispls, datatype: sendtype };
-        let places = Uneven { memory: recvbuf, counts: recvcounts, displacements: rdispls, datatype: recvtype };
-        entry::alltoall(parts, places, comm)?
-    }
+/// `MPI_Neighbor_allgather`.
+#[allow(clippy::too_many_arguments, reason = "the standard says so")]
+pub fn neighbor_allgather<N: Number>(
+    how: How,
+    sendbuf: Memory,
+    sendcount: N,
+    sendtype: MPI_Datatype,
+    recvbuf: Memory,
+    recvcount: N,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> Done {
+    let object = world().comm(comm)?;
+    let edges = Edges::of(&object)?;
+    let places = Even { memory: recvbuf, count: recvcount.into(), datatype: recvtype };
+    let mine = Data::new(sendbuf, sendcount.into(), sendtype)?;
+    let parts = vec![mine; edges.targets.len()];
+    let places = Shares::read(&places, edges.sources.len())?;
+    Ok(how.run(comm, Job::Near(edges, parts, places))?)
+}
 
-    fn PMPI_Alltoallw(
-        sendbuf: Memory, sendcounts: List<c_int>, sdispls: List<c_int>, sendtypes: List<MPI_Datatype>,
-        recvbuf: Memory, recvcounts: List<c_int>, rdispls: List<c_int>, recvtypes: List<MPI_Datatype>,
-        comm: MPI_Comm,
-    ) on comm {
-        let parts = Mixed { memory: sendbuf, counts: sendcounts, displacements: sdispls, datatypes: sendtypes };
-        let places = Mixed { memory: recvbuf, counts: recvcounts, displacements: rdispls, datatypes: recvtypes };
-        entry::alltoall(parts, places, comm)?
-    }
+/// `MPI_Neighbor_allgatherv`.
+#[allow(clippy::too_many_arguments, reason = "the standard says so")]
+pub fn neighbor_allgatherv<N: Number>(
+    how: How,
+    sendbuf: Memory,
+    sendcount: N,
+    sendtype: MPI_Datatype,
+    recvbuf: Memory,
+    recvcounts: List<N>,
+    displs: List<N>,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> Done {
+    let object = world().comm(comm)?;
+    let edges = Edges::of(&object)?;
+    let places = Uneven { memory: recvbuf, counts: recvcounts, displacements: displs, datatype: recvtype };
+    let mine = Data::new(sendbuf, sendcount.into(), sendtype)?;
+    let parts = vec![mine; edges.targets.len()];
+    let places = Shares::read(&places, edges.sources.len())?;
+    Ok(how.run(comm, Job::Near(edges, parts, places))?)
+}
 
-    fn PMPI_Alltoallw_c(
-        sendbuf: Memory, sendcounts: List<i64>, sdispls: List<i64>, sendtypes: List<MPI_Datatype>,
-        recvbuf: Memory, recvcounts: List<i64>, rdispls: List<i64>, recvtypes: List<MPI_Datatype>,
-        comm: MPI_Comm,
-    ) on comm {
-        let parts = Mixed { memory: sendbuf, counts: sendcounts, displacements: sdispls, datatypes: sendtypes };
-        let places = Mixed { memory: recvbuf, counts: recvcounts, displacements: rdispls, datatypes: recvtypes };
-        entry::alltoall(parts, places, comm)?
-    }
+/// `MPI_Neighbor_alltoall`.
+#[allow(clippy::too_many_arguments, reason = "the standard says so")]
+pub fn neighbor_alltoall<N: Number>(
+    how: How,
+    sendbuf: Memory,
+    sendcount: N,
+    sendtype: MPI_Datatype,
+    recvbuf: Memory,
+    recvcount: N,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> Done {
+    let object = world().comm(comm)?;
+    let edges = Edges::of(&object)?;
+    let parts = Even { memory: sendbuf, count: sendcount.into(), datatype: sendtype };
+    let places = Even { memory: recvbuf, count: recvcount.into(), datatype: recvtype };
+    let parts = Shares::read(&parts, edges.targets.len())?;
+    let places = Shares::read(&places, edges.sources.len())?;
+    Ok(how.run(comm, Job::Near(edges, parts, places))?)
+}
 
-    fn PMPI_Reduce(
-        sendbuf: Memory, recvbuf: Memory, count: c_int, datatype: MPI_Datatype, op: MPI_Op, root: c_int,
-        comm: MPI_Comm,
-    ) on comm {
-        let operands = Operands { mine: sendbuf, into: recvbuf, datatype, op };
-        entry::reduce(operands, count.into(), root, comm)?
-    }
+/// `MPI_Neighbor_alltoallv`.
+#[allow(clippy::too_many_arguments, reason = "the standard says so")]
+pub fn neighbor_alltoallv<N: Number>(
+    how: How,
+    sendbuf: Memory,
+    sendcounts: List<N>,
+    sdispls: List<N>,
+    sendtype: MPI_Datatype,
+    recvbuf: Memory,
+    recvcounts: List<N>,
+    rdispls: List<N>,
+    recvtype: MPI_Datatype,
+    comm: MPI_Comm,
+) -> Done {
+    let object = world().comm(comm)?;
+    let edges = Edges::of(&object)?;
+    let parts = Uneven { memory: sendbuf, counts: sendcounts, displacements: sdispls, datatype: sendtype };
+    let places = Uneven { memory: recvbuf, counts: recvcounts, displacements: rdispls, datatype: recvtype };
+    let parts = Shares::read(&parts, edges.targets.len())?;
+    let places = Shares::read(&places, edges.sources.len())?;
+    Ok(how.run(comm, Job::Near(edges, parts, places))?)
+}
 
-    fn PMPI_Reduce_c(
-        sendbuf: Memory, recvbuf: Memory, count: i64, datatype: MPI_Datatype, op: MPI_Op, root: c_int,
-        comm: MPI_Comm,
-    ) on comm {
-        let operands = Operands { mine: sendbuf, into: recvbuf, datatype, op };
-        entry::reduce(operands, count, root, comm)?
-    }
-
-    fn PMPI_Allreduce(
-        sendbuf: Memory, recvbuf: Memory, count: c_int, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm,
-    ) on comm {
-        let operands = Operands { mine: sendbuf, into: recvbuf, datatype, op };
-        entry::allreduce(operands, count.into(), comm)?
-    }
-
-    fn PMPI_Allreduce_c(
-        sendbuf: Memory, recvbuf: Memory, count: i64, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm,
-    ) on comm {
-        let operands = Operands { mine: sendbuf, into: recvbuf, datatype, op };
-        entry::allreduce(operands, count, comm)?
-    }
-
-    fn PMPI_Reduce_scatter(
-        sendbuf: Memory, recvbuf: Memory, recvcounts: List<c_int>, datatype: MPI_Datatype, op: MPI_Op,
-        comm: MPI_Comm,
-    ) on comm {
-        let operands = Operands { mine: sendbuf, into: recvbuf, datatype, op };
-        entry::reduce_scatter(operands, recvcounts, comm)?
-    }
-
-    fn PMPI_Reduce_scatter_c(
-        sendbuf: Memory, recvbuf: Memory, recvcounts: List<i64>, datatype: MPI_Datatype, op: MPI_Op,
-        comm: MPI_Comm,
-    ) on comm {
-        let operands = Operands { mine: sendbuf, into: recvbuf, datatype, op };
-        entry::reduce_scatter(operands, recvcounts, comm)?
-    }
-
-    fn PMPI_Reduce_scatter_block(
-        sendbuf: Memory, recvbuf: Memory, recvcount: c_int, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm,
-    ) on comm {
-        let operands = Operands { mine: sendbuf, into: recvbuf, datatype, op };
-        entry::reduce_scatter_block(operands, recvcount.into(), comm)?
-    }
-
-    fn PMPI_Reduce_scatter_block_c(
-        sendbuf: Memory, recvbuf: Memory, recvcount: i64, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm,
-    ) on comm {
-        let operands = Operands { mine: sendbuf, into: recvbuf, datatype, op };
-        entry::reduce_scatter_block(operands, recvcount, comm)?
-    }
-
-    fn PMPI_Scan(
-        sendbuf: Memory, recvbuf: Memory, count: c_int, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm,
-    ) on comm {
-        let operands = Operands { mine: sendbuf, into: recvbuf, datatype, op };
-        entry::scan(operands, count.into(), comm)?
-    }
-
-    fn PMPI_Scan_c(
-        sendbuf: Memory, recvbuf: Memory, count: i64, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm,
-    ) on comm {
-        let operands = Operands { mine: sendbuf, into: recvbuf, datatype, op };
-        entry::scan(operands, count, comm)?
-    }
-
-    fn PMPI_Exscan(
-        sendbuf: Memory, recvbuf: Memory, count: c_int, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm,
-    ) on comm {
-        let operands = Operands { mine: sendbuf, into: recvbuf, datatype, op };
-        entry::exscan(operands, count.into(), comm)?
-    }
-
-    fn PMPI_Exscan_c(
-        sendbuf: Memory, recvbuf: Memory, count: i64, datatype: MPI_Datatype, op: MPI_Op, comm: MPI_Comm,
-    ) on comm {
-        let operands = Operands { mine: sendbuf, into: recvbuf, datatype, op };
-        entry::exscan(operands, count, comm)?
-    }
+/// `MPI_Neighbor_alltoallw`.
+#[allow(clippy::too_many_arguments, reason = "the standard says so")]
+pub fn neighbor_alltoallw<N: Number>(
+    how: How,
+    sendbuf: Memory,
+    sendcounts: List<N>,
+    sdispls: List<i64>,
+    sendtypes: List<MPI_Datatype>,
+    recvbuf: Memory,
+    recvcounts: List<N>,
+    rdispls: List<i64>,
+    recvtypes: List<MPI_Datatype>,
+    comm: MPI_Comm,
+) -> Done {
+    let object = world().comm(comm)?;
+    let edges = Edges::of(&object)?;
+    let parts = Mixed { memory: sendbuf, counts: sendcounts, displacements: sdispls, datatypes: sendtypes };
+    let places = Mixed { memory: recvbuf, counts: recvcounts, displacements: rdispls, datatypes: recvtypes };
+    let parts = Shares::read(&parts, edges.targets.len())?;
+    let places = Shares::read(&places, edges.sources.len())?;
+    Ok(how.run(comm, Job::Near(edges, parts, places))?)
 }

@@ -1,14 +1,18 @@
 //! Communicators: making, comparing, naming and freeing them.
 //!
-//! A new communicator's context number is the largest any of its makers proposes, so it is new to all of them.
+//! A new communicator's number is made by the first of its makers: each process has numbers of its own to give, so none is given
+//! twice, however many communicators are being made at once.
 
 use super::shims;
-use crate::boundary::{MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, Out, OutText, Text};
+use crate::boundary::{MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Request, Out, OutText, Text};
+use crate::coll::{self, Call};
 use crate::fault::Fault;
 use crate::object::Comm;
+use crate::p2p::task;
 use crate::shim::group;
 use crate::shim::info::give as give_info;
 use crate::world::{UNDEFINED, lock, world};
+use barewire::core::Peer;
 use barewire::mpi::error::{Class, Error, Result};
 use barewire::mpi::group::{Comparison, Group, Process};
 use barewire::mpi::info::Info;
@@ -21,8 +25,8 @@ pub const NAME_MAX: usize = 128;
 const COMM_TYPE_SHARED: c_int = 221;
 const COMM_TYPES: std::ops::RangeInclusive<c_int> = 221..=224;
 
-/// The next context number this process would propose; 0 and 1 are the predefined communicators'.
-static NEXT_CONTEXT: AtomicU32 = AtomicU32::new(2);
+/// How many numbers for communicators this process has given.
+static GIVEN: AtomicU32 = AtomicU32::new(0);
 
 shims! {
     fn PMPI_Comm_size(comm: MPI_Comm, size: Out<c_int>) on comm {
@@ -63,6 +67,15 @@ shims! {
         dup(comm, world().hints(info)?, newcomm)?
     }
 
+    fn PMPI_Comm_idup(comm: MPI_Comm, newcomm: Out<MPI_Comm>, request: Out<MPI_Request>) on comm {
+        let hints = world().comm(comm)?.hints();
+        idup(comm, hints, newcomm, request)?
+    }
+
+    fn PMPI_Comm_idup_with_info(comm: MPI_Comm, info: MPI_Info, newcomm: Out<MPI_Comm>, request: Out<MPI_Request>) on comm {
+        idup(comm, world().hints(info)?, newcomm, request)?
+    }
+
     fn PMPI_Comm_split(comm: MPI_Comm, color: c_int, key: c_int, newcomm: Out<MPI_Comm>) on comm {
         if color < 0 && color != UNDEFINED {
             return Err(Error::new(Class::Arg, format!("color is {color}")).into());
@@ -87,8 +100,7 @@ shims! {
     fn PMPI_Comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: Out<MPI_Comm>) on comm {
         let (parent, group) = (world().comm(comm)?, world().group(group)?);
         subset(&group, &parent)?;
-        let context = agree(&parent)?;
-        newcomm.put(give(derive(&parent, context, group)?))?
+        newcomm.put(give(create(&parent, group)?))?
     }
 
     fn PMPI_Comm_create_group(comm: MPI_Comm, group: MPI_Group, tag: c_int, newcomm: Out<MPI_Comm>) on comm {
@@ -170,67 +182,162 @@ fn compare(one: &Arc<Comm>, two: &Arc<Comm>) -> Comparison {
     }
 }
 
-fn remote(comm: MPI_Comm) -> Result<Group> {
+/// The other group of an intercommunicator.
+pub fn remote(comm: MPI_Comm) -> Result<Group> {
     let remote = world().comm(comm)?.remote.clone();
     remote.ok_or_else(|| Error::new(Class::Comm, "the communicator is not an intercommunicator"))
 }
 
 fn dup(comm: MPI_Comm, hints: Info, newcomm: Out<MPI_Comm>) -> Result<(), Fault> {
     let parent = world().comm(comm)?;
-    let attributes = parent.attributes.copy(comm.0)?;
+    let copy = copy_of(&parent, comm, hints)?;
+    copy.set_context(agree(&parent)?);
+    Ok(newcomm.put(MPI_Comm(world().comms.insert(copy)))?)
+}
+
+/// A communicator of the same processes for something else than the program's own messages.
+pub fn own_copy(comm: MPI_Comm) -> Result<Comm> {
+    let parent = world().comm(comm)?;
+    if parent.remote.is_some() {
+        return Err(Error::new(Class::Comm, "it is an intercommunicator"));
+    }
     let context = agree(&parent)?;
-    let mut copy = Comm::new(&parent.net, context, parent.group.clone(), parent.rank);
-    copy.attributes = attributes;
+    Ok(Comm::new(&parent.net, context, parent.group.clone(), parent.rank))
+}
+
+/// A copy of a communicator that has no number yet.
+fn copy_of(parent: &Comm, handle: MPI_Comm, hints: Info) -> Result<Comm, Fault> {
+    let mut copy = Comm::new(&parent.net, u32::MAX, parent.group.clone(), parent.rank);
+    copy.attributes = parent.attributes.copy(handle.0)?;
     copy.remote = parent.remote.clone();
     copy.topology = parent.topology.clone();
     copy.set_errhandler(parent.errhandler());
     *lock(&copy.info) = hints;
-    Ok(newcomm.put(MPI_Comm(world().comms.insert(copy)))?)
+    Ok(copy)
 }
 
-/// A context number that is new to every process of `comm`.
+/// The handle is there at once; it can be used when the request has ended.
+fn idup(comm: MPI_Comm, hints: Info, newcomm: Out<MPI_Comm>, request: Out<MPI_Request>) -> Result<(), Fault> {
+    let parent = world().comm(comm)?;
+    let copy = Arc::new(copy_of(&parent, comm, hints)?);
+    let call = Call::on(parent.shared(), parent.next_later_tag(), false);
+    let proposal = if parent.rank == 0 { propose(&parent)? } else { 0 };
+    newcomm.put(MPI_Comm(world().comms.insert(copy.clone())))?;
+    let made = task(&parent, comm, async move {
+        let agreed = coll::agree(&call, proposal).await;
+        agreed.map(|context| copy.set_context(context)).into()
+    })?;
+    Ok(request.put(made)?)
+}
+
+/// A number no communicator has or will have.
+fn propose(comm: &Comm) -> Result<u32> {
+    // SYNC given: only this number; 0 and 1 are the predefined communicators'.
+    let given = GIVEN.fetch_add(1, Ordering::Relaxed);
+    let number = given.checked_mul(comm.net.size).and_then(|base| base.checked_add(comm.net.rank + 2));
+    let number = number.filter(|number| *number < 1 << 30);
+    number.ok_or_else(|| Error::new(Class::NoMem, "there are no numbers left for communicators"))
+}
+
+/// A number that is new to every process of `comm`.
 fn agree(comm: &Comm) -> Result<u32> {
-    let said = gather(comm, comm.next_tag(), [0; 2])?;
-    Ok(said.context)
+    Ok(gather(comm, comm.next_tag(), [0; 2])?.context)
 }
 
-/// What the processes of a communicator said, and the context number that follows from it.
+/// What the processes of a communicator said, and the number of the communicator to be made.
 struct Said {
     context: u32,
     words: Vec<[c_int; 2]>,
+    /// What those of the other group said.
+    remote: Vec<[c_int; 2]>,
 }
 
-/// Tells everybody two numbers, and agrees on a context number on the way.
+/// Tells everybody two numbers, and agrees on the number of a communicator on the way.
 fn gather(comm: &Comm, tag: i32, words: [c_int; 2]) -> Result<Said> {
-    // SYNC context: only this number is shared; what communicators exist is ordered by the calls that made them.
-    let next = NEXT_CONTEXT.load(Ordering::Relaxed);
-    let mine = [next.to_le_bytes(), words[0].to_le_bytes(), words[1].to_le_bytes()].concat();
-    let mut said = Said { context: next, words: Vec::new() };
-    for reply in comm.net.all_gather(comm, tag, &mine)? {
-        let word = |i: usize| reply.get(4 * i..4 * i + 4).and_then(|bytes| bytes.try_into().ok());
-        let (Some(next), Some(a), Some(b)) = (word(0), word(1), word(2)) else {
-            return Err(Error::new(Class::Intern, "a process sent too short a proposal for a communicator"));
-        };
-        said.context = said.context.max(u32::from_le_bytes(next));
-        said.words.push([c_int::from_le_bytes(a), c_int::from_le_bytes(b)]);
+    let proposal = if comm.rank == 0 { propose(comm)? } else { 0 };
+    let mine = [proposal.to_le_bytes(), words[0].to_le_bytes(), words[1].to_le_bytes()].concat();
+    let all = comm.net.all_gather(comm, tag, &mine)?.concat();
+    let (context, words) = read_said(&all)?;
+    let mut said = Said { context, words, remote: Vec::new() };
+    if comm.remote.is_some() {
+        let (context, words) = read_said(&across(comm, &all)?)?;
+        said.remote = words;
+        if !is_low(comm) {
+            said.context = context;
+        }
     }
-    NEXT_CONTEXT.fetch_max(said.context.saturating_add(1), Ordering::Relaxed);
     Ok(said)
+}
+
+/// Reads what all of a group said: the first rank's proposal, and everybody's two numbers.
+fn read_said(all: &[u8]) -> Result<(u32, Vec<[c_int; 2]>)> {
+    let words: Vec<u32> = all
+        .chunks_exact(4)
+        .map(|word| u32::from_le_bytes(word.try_into().expect("chunks of four have four")))
+        .collect();
+    let first = words.first().copied();
+    let first =
+        first.ok_or_else(|| Error::new(Class::Intern, "a group made no proposal for a communicator"))?;
+    Ok((first, words.chunks_exact(3).map(|said| [said[1] as c_int, said[2] as c_int]).collect()))
+}
+
+/// Tells the other group of an intercommunicator something, and everybody of the own what the other said.
+fn across(comm: &Comm, mine: &[u8]) -> Result<Vec<u8>> {
+    let (tag, tag_within) = (comm.next_tag(), comm.next_tag());
+    let first = comm.partners().members().first();
+    let heard = match (comm.rank, first) {
+        (0, Some(first)) => comm.net.swap(comm, Peer(first.0), tag, mine)?,
+        _ => Vec::new(),
+    };
+    Ok(comm.net.all_gather(comm, tag_within, &heard)?.swap_remove(0))
+}
+
+/// Whether the own group is the one whose proposals count.
+fn is_low(comm: &Comm) -> bool {
+    let first = |group: &Group| group.members().first().map(|process| process.0);
+    comm.remote.as_ref().is_none_or(|remote| first(&comm.group) < first(remote))
 }
 
 /// The communicator of those who say the same color, ordered by key; none for an undefined color.
 pub fn split(parent: &Comm, color: c_int, key: c_int) -> Result<Option<Comm>> {
     let said = gather(parent, parent.next_tag(), [color, key])?;
-    let mut mine: Vec<(c_int, usize)> = said
-        .words
-        .iter()
-        .enumerate()
-        .filter(|(_, words)| words[0] == color && color != UNDEFINED)
-        .map(|(rank, words)| (words[1], rank))
-        .collect();
-    mine.sort_unstable();
-    let ranks: Vec<i32> = mine.into_iter().map(|(_, rank)| rank as i32).collect();
-    derive(parent, said.context, parent.group.include(&ranks)?)
+    let chosen = |words: &[[c_int; 2]], group: &Group| {
+        let mut mine: Vec<(c_int, usize)> = words
+            .iter()
+            .enumerate()
+            .filter(|(_, words)| words[0] == color && color != UNDEFINED)
+            .map(|(rank, words)| (words[1], rank))
+            .collect();
+        mine.sort_unstable();
+        let ranks: Vec<i32> = mine.into_iter().map(|(_, rank)| rank as i32).collect();
+        group.include(&ranks)
+    };
+    let group = chosen(&said.words, &parent.group)?;
+    let remote = parent.remote.as_ref().map(|remote| chosen(&said.remote, remote)).transpose()?;
+    derive(parent, said.context, group, remote)
+}
+
+/// The communicator of a group of processes, on an intercommunicator together with the group the other side names.
+fn create(parent: &Comm, group: Group) -> Result<Option<Comm>> {
+    let context = agree(parent)?;
+    let remote = match parent.remote {
+        Some(_) => Some(read_group(&across(parent, &group_bytes(&group))?)?),
+        None => None,
+    };
+    derive(parent, context, group, remote)
+}
+
+/// A group as bytes.
+pub fn group_bytes(group: &Group) -> Vec<u8> {
+    group.members().iter().flat_map(|process| process.0.to_le_bytes()).collect()
+}
+
+/// The group in some bytes.
+pub fn read_group(bytes: &[u8]) -> Result<Group> {
+    let words = bytes.chunks_exact(4);
+    Group::new(
+        words.map(|word| Process(u32::from_le_bytes(word.try_into().expect("chunks of four have four")))),
+    )
 }
 
 /// A color that processes on the same host share: the rank of the first of them.
@@ -250,28 +357,79 @@ fn subset(group: &Group, parent: &Comm) -> Result<()> {
 }
 
 /// A tag for a string: those who say the same string find each other.
-fn tag_of(text: &[u8]) -> c_int {
+pub fn tag_of(text: &[u8]) -> c_int {
     let hash =
         text.iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
     (hash & 0x3fff_ffff | 0x4000_0000) as c_int
 }
 
 /// Makes a communicator by the processes of a group alone.
-fn from_group(parent: &Comm, group: Group, tag: i32) -> Result<Option<Comm>> {
+pub fn from_group(parent: &Comm, group: Group, tag: i32) -> Result<Option<Comm>> {
     let own = Process(parent.net.rank);
     let Some(rank) = group.rank_of(own) else { return Ok(None) };
-    let context =
-        gather(&Comm::new(&parent.net, parent.context, group.clone(), rank), -1 - tag, [0; 2])?.context;
-    derive(parent, context, group)
+    let alone = Comm::new(&parent.net, parent.context(), group.clone(), rank);
+    let context = gather(&alone, -1 - tag, [0; 2])?.context;
+    derive(parent, context, group, None)
 }
 
-/// A new communicator that takes its error handler from its parent; none for a process outside the group.
-fn derive(parent: &Comm, context: u32, group: Group) -> Result<Option<Comm>> {
+/// A new communicator that takes its error handler from its parent; none for a process outside the group, or with nobody on the
+/// other side.
+fn derive(parent: &Comm, context: u32, group: Group, remote: Option<Group>) -> Result<Option<Comm>> {
     let own = Process(parent.net.rank);
     let Some(rank) = group.rank_of(own) else { return Ok(None) };
-    let comm = Comm::new(&parent.net, context, group, rank);
+    if remote.as_ref().is_some_and(|remote| remote.size() == 0) {
+        return Ok(None);
+    }
+    let mut comm = Comm::new(&parent.net, context, group, rank);
+    comm.remote = remote;
     comm.set_errhandler(parent.errhandler());
     Ok(Some(comm))
+}
+
+/// Between two groups: what the leaders tell each other over a bridge, and then everybody of their own.
+pub fn between(
+    local: &Comm,
+    bridge: Option<impl FnOnce(&[u8]) -> Result<Vec<u8>>>,
+    leader: usize,
+    tag_within: i32,
+) -> Result<Comm> {
+    let mine = [propose(local)?.to_le_bytes().to_vec(), group_bytes(&local.group)].concat();
+    let heard = match bridge {
+        Some(bridge) => [mine.clone(), bridge(&mine)?],
+        None => Default::default(),
+    };
+    let (own, theirs) = (
+        local.net.all_gather(local, tag_within, &heard[0])?,
+        local.net.all_gather(local, tag_within, &heard[1])?,
+    );
+    let (Some((ours, _)), Some((number, members))) =
+        (own[leader].split_at_checked(4), theirs[leader].split_at_checked(4))
+    else {
+        return Err(Error::new(Class::Intern, "a leader sent too short a proposal for a communicator"));
+    };
+    let remote = read_group(members)?;
+    if local.group.intersection(&remote).size() > 0 {
+        return Err(Error::new(Class::Comm, "the two groups have members in common"));
+    }
+    let mut comm = Comm::new(&local.net, 0, local.group.clone(), local.rank);
+    comm.remote = Some(remote);
+    let number = if is_low(&comm) { ours } else { number };
+    comm.set_context(u32::from_le_bytes(number.try_into().expect("four bytes were split off")));
+    comm.set_errhandler(local.errhandler());
+    Ok(comm)
+}
+
+/// One group of the two of an intercommunicator; the one that says `high` comes second.
+pub fn merge(inter: &Comm, high: bool) -> Result<Comm> {
+    let said = gather(inter, inter.next_tag(), [high.into(), 0])?;
+    let Some(remote) = &inter.remote else {
+        return Err(Error::new(Class::Comm, "it is not an intercommunicator"));
+    };
+    let theirs = said.remote.first().is_some_and(|words| words[0] != 0);
+    let first = if high == theirs { is_low(inter) } else { !high };
+    let group = if first { inter.group.union(remote) } else { remote.union(&inter.group) };
+    let merged = derive(inter, said.context, group, None)?;
+    merged.ok_or_else(|| Error::new(Class::Intern, "a process is not in its own group"))
 }
 
 /// The handle of a new communicator; null where there is none.

@@ -132,7 +132,7 @@ pub extern "C" fn PMPI_Win_toint(win: MPI_Win) -> c_int {
 /// A window from an integer.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMPI_Win_fromint(win: c_int) -> MPI_Win {
-    MPI_Win(from_int(win, None::<&Table<()>>, MPI_Win::NULL.0))
+    MPI_Win(from_int(win, Some(&world().wins), MPI_Win::NULL.0))
 }
 
 /// A request as an integer.

@@ -1,23 +1,31 @@
 //! The entry points written by hand, one file a topic.
 
 pub mod attr;
+pub mod buffer;
 pub mod collective;
 pub mod comm;
 pub mod convert;
+pub mod counters;
 pub mod datatype;
 pub mod datatype_make;
 pub mod env;
 pub mod errors;
+pub mod exchange;
 pub mod group;
 pub mod info;
+pub mod inter;
+pub mod onesided;
 pub mod op;
 pub mod p2p;
 pub mod pack;
+pub mod parts;
+pub mod ports;
 pub mod request;
 pub mod session;
 pub mod status;
 pub mod tool;
 pub mod topology;
+pub mod win;
 
 /// Exports functions under their C names and sends what they return through the error handler.
 ///

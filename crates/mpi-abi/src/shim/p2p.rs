@@ -1,10 +1,9 @@
 //! Entry points of point-to-point communication: sends, receives, probes, buffers.
 
 use super::shims;
-use crate::boundary::{MPI_Comm, MPI_Datatype, MPI_Message, MPI_Request, Memory, Out, OutWord, Status};
+use crate::boundary::{MPI_Comm, MPI_Datatype, MPI_Message, MPI_Request, Memory, Out, Status};
 use crate::p2p::{self, Message, Planned};
 use barewire::core::tagged::Mode;
-use barewire::mpi::error::{Class, Error};
 use std::ffi::c_int;
 
 shims! {
@@ -325,29 +324,5 @@ shims! {
             status.fill(&about);
             message.put(found)?;
         }
-    }
-
-    fn PMPI_Buffer_attach(buffer: Memory, size: c_int) {
-        p2p::attach(buffer, size.into())?
-    }
-
-    fn PMPI_Buffer_attach_c(buffer: Memory, size: i64) {
-        p2p::attach(buffer, size)?
-    }
-
-    fn PMPI_Buffer_detach(buffer_addr: OutWord, size: Out<c_int>) {
-        let (address, bytes) = p2p::detach()?;
-        buffer_addr.put(address)?;
-        size.put(c_int::try_from(bytes).map_err(|_| Error::new(Class::ValueTooLarge, format!("{bytes} bytes")))?)?
-    }
-
-    fn PMPI_Buffer_detach_c(buffer_addr: OutWord, size: Out<i64>) {
-        let (address, bytes) = p2p::detach()?;
-        buffer_addr.put(address)?;
-        size.put(bytes)?
-    }
-
-    fn PMPI_Buffer_flush() {
-        p2p::flush()?
     }
 }

@@ -1,11 +1,13 @@
 //! Entry points that wait for, test, start, cancel and free requests.
 
 use super::shims;
-use crate::boundary::{MPI_Comm, MPI_Request, Out, OutList, Status};
+use crate::boundary::{Callback, List, MPI_Comm, MPI_Request, Memory, Out, OutList, Status};
 use crate::fault::Fault;
-use crate::message::anyone;
+use crate::general::General;
+use crate::message::{Outcome, anyone};
 use crate::object::CommRef;
 use crate::request::{Completion, with_error};
+use crate::transport::Layer;
 use crate::world::UNDEFINED;
 use barewire::mpi::error::{Class, Error, Result};
 use std::ffi::c_int;
@@ -14,16 +16,23 @@ shims! {
     fn PMPI_Wait(request: Out<MPI_Request>, status: Out<Status>) {
         let handle = request.get()?;
         if handle == MPI_Request::NULL {
-            status.fill(&Status::EMPTY);
+            status.put_wanted(Status::EMPTY);
             return Ok(());
         }
-        finish(wait(handle)?, request, status)?
+        let anyone = anyone()?;
+        let at_once = anyone.net.with(|_, layer| layer.requests.complete_plainly(&mut layer.tagged, handle.0))?;
+        if let Some(plain) = at_once.map_or_else(|| wait(&anyone, handle), |plain| Ok(Some(plain)))? {
+            request.put(MPI_Request::NULL)?;
+            status.fill(&plain);
+            return Ok(());
+        }
+        finish(complete(&anyone, handle)?, request, status)?
     }
 
     fn PMPI_Test(request: Out<MPI_Request>, flag: Out<c_int>, status: Out<Status>) {
         let handle = request.get()?;
         if handle == MPI_Request::NULL {
-            status.fill(&Status::EMPTY);
+            status.put_wanted(Status::EMPTY);
             flag.put(1)?;
             return Ok(());
         }
@@ -40,14 +49,22 @@ shims! {
         let count = entries(count)?;
         let anyone = anyone()?;
         let mut failed = None;
-        for i in 0..count {
-            let request = array_of_requests.at(i);
-            let handle = request.get()?;
-            if handle != MPI_Request::NULL {
-                check(&anyone, handle)?;
-                anyone.net.wait("a request", |layer| layer.requests.is_done(&layer.tagged, handle.0))?;
+        let mut next = 0;
+        loop {
+            next = collect_plain(&anyone, next..count, array_of_requests, array_of_statuses)?;
+            if next == count {
+                break;
             }
-            collect(&anyone, handle, request, array_of_statuses.at(i), &mut failed)?;
+            let (request, status) = (array_of_requests.at(next), array_of_statuses.at(next));
+            let handle = request.get()?;
+            match wait(&anyone, handle)? {
+                Some(plain) => {
+                    request.put(MPI_Request::NULL)?;
+                    status.put_wanted(plain);
+                }
+                None => collect(&anyone, handle, request, status, &mut failed)?,
+            }
+            next += 1;
         }
         in_status(failed)?
     }
@@ -73,10 +90,10 @@ shims! {
     }
 
     fn PMPI_Waitany(count: c_int, array_of_requests: OutList<MPI_Request>, indx: Out<c_int>, status: Out<Status>) {
-        let handles = active(count, array_of_requests)?;
+        let handles = active(&array_of_requests.to_vec(count.into())?)?;
         let Some(i) = wait_any(&handles)? else {
             indx.put(UNDEFINED)?;
-            status.fill(&Status::EMPTY);
+            status.put_wanted(Status::EMPTY);
             return Ok(());
         };
         indx.put(i as c_int)?;
@@ -84,12 +101,12 @@ shims! {
     }
 
     fn PMPI_Testany(count: c_int, array_of_requests: OutList<MPI_Request>, indx: Out<c_int>, flag: Out<c_int>, status: Out<Status>) {
-        let handles = active(count, array_of_requests)?;
+        let handles = active(&array_of_requests.to_vec(count.into())?)?;
         let done = test_some(&handles)?;
         flag.put((handles.is_empty() || !done.is_empty()).into())?;
         let Some(&i) = done.first() else {
             indx.put(UNDEFINED)?;
-            status.fill(&Status::EMPTY);
+            status.put_wanted(Status::EMPTY);
             return Ok(());
         };
         indx.put(i as c_int)?;
@@ -100,7 +117,7 @@ shims! {
         incount: c_int, array_of_requests: OutList<MPI_Request>, outcount: Out<c_int>, array_of_indices: OutList<c_int>,
         array_of_statuses: OutList<Status>,
     ) {
-        let handles = active(incount, array_of_requests)?;
+        let handles = active(&array_of_requests.to_vec(incount.into())?)?;
         if wait_any(&handles)?.is_none() {
             outcount.put(UNDEFINED)?;
             return Ok(());
@@ -112,7 +129,7 @@ shims! {
         incount: c_int, array_of_requests: OutList<MPI_Request>, outcount: Out<c_int>, array_of_indices: OutList<c_int>,
         array_of_statuses: OutList<Status>,
     ) {
-        let handles = active(incount, array_of_requests)?;
+        let handles = active(&array_of_requests.to_vec(incount.into())?)?;
         if handles.is_empty() {
             outcount.put(UNDEFINED)?;
             return Ok(());
@@ -122,7 +139,7 @@ shims! {
 
     fn PMPI_Request_get_status(request: MPI_Request, flag: Out<c_int>, status: Out<Status>) {
         if request == MPI_Request::NULL {
-            status.fill(&Status::EMPTY);
+            status.put_wanted(Status::EMPTY);
             flag.put(1)?;
             return Ok(());
         }
@@ -131,9 +148,73 @@ shims! {
         let done = is_done(&anyone, request)?;
         flag.put(done.into())?;
         if done {
-            let outcome = anyone.net.with(|_, layer| layer.requests.settle(&mut layer.tagged, request.0))??;
-            status.fill(&outcome.status);
+            status.fill(&look(&anyone, request)?.status);
         }
+    }
+
+    fn PMPI_Request_get_status_any(
+        count: c_int, array_of_requests: List<MPI_Request>, indx: Out<c_int>, flag: Out<c_int>, status: Out<Status>,
+    ) {
+        let handles = active(&array_of_requests.to_vec(count.into())?)?;
+        let done = test_some(&handles)?;
+        flag.put((handles.is_empty() || !done.is_empty()).into())?;
+        indx.put(done.first().map_or(UNDEFINED, |&i| i as c_int))?;
+        match handles.iter().find(|(i, _)| done.first() == Some(i)) {
+            Some((_, handle)) => status.fill(&look(&anyone()?, *handle)?.status),
+            None => status.put_wanted(Status::EMPTY),
+        }
+    }
+
+    fn PMPI_Request_get_status_all(
+        count: c_int, array_of_requests: List<MPI_Request>, flag: Out<c_int>, array_of_statuses: OutList<Status>,
+    ) {
+        let all = array_of_requests.to_vec(count.into())?;
+        let handles = active(&all)?;
+        let done = test_some(&handles)?.len() == handles.len();
+        flag.put(done.into())?;
+        if !done {
+            return Ok(());
+        }
+        for (i, handle) in all.into_iter().enumerate() {
+            let known = handles.iter().any(|(at, _)| *at == i);
+            let told = if known { with_error(&look(&anyone()?, handle)?) } else { Status::EMPTY };
+            array_of_statuses.at(i).put_wanted(told);
+        }
+    }
+
+    fn PMPI_Request_get_status_some(
+        incount: c_int, array_of_requests: List<MPI_Request>, outcount: Out<c_int>, array_of_indices: OutList<c_int>,
+        array_of_statuses: OutList<Status>,
+    ) {
+        let handles = active(&array_of_requests.to_vec(incount.into())?)?;
+        if handles.is_empty() {
+            outcount.put(UNDEFINED)?;
+            return Ok(());
+        }
+        let done = test_some(&handles)?;
+        outcount.put(done.len() as c_int)?;
+        let ended = handles.iter().filter(|(i, _)| done.contains(i));
+        for (n, (i, handle)) in ended.enumerate() {
+            array_of_indices.at(n).put(*i as c_int)?;
+            array_of_statuses.at(n).put_wanted(with_error(&look(&anyone()?, *handle)?));
+        }
+    }
+
+    fn PMPI_Grequest_start(
+        query_fn: Callback, free_fn: Callback, cancel_fn: Callback, extra_state: Memory, request: Out<MPI_Request>,
+    ) {
+        let general = std::sync::Arc::new(General::new(query_fn, free_fn, cancel_fn, extra_state.address()));
+        let handle = anyone()?.net.with(|_, layer| layer.requests.add_general(general))?;
+        request.put(MPI_Request(handle))?
+    }
+
+    fn PMPI_Grequest_complete(request: MPI_Request) {
+        let general = anyone()?.net.with(|_, layer| {
+            layer.requests.get(request.0)?;
+            Ok::<_, Error>(layer.requests.general(request.0))
+        })??;
+        let general = general.ok_or_else(|| Error::new(Class::Request, "it is not a generalized request"))?;
+        general.complete()
     }
 
     fn PMPI_Start(request: Out<MPI_Request>) {
@@ -148,13 +229,20 @@ shims! {
 
     fn PMPI_Cancel(request: Out<MPI_Request>) {
         let handle = request.get()?;
-        anyone()?.net.with(|_, layer| layer.requests.cancel(&mut layer.tagged, handle.0))??
+        if let Some(general) = general(handle)? {
+            return succeeded(general.cancel());
+        }
+        anyone()?.net.with(|endpoint, layer| layer.requests.cancel(endpoint, &mut layer.tagged, handle.0))??
     }
 
     fn PMPI_Request_free(request: Out<MPI_Request>) {
         let handle = request.get()?;
+        let general = general(handle)?;
         anyone()?.net.with(|_, layer| layer.requests.free(&mut layer.tagged, handle.0))??;
-        request.put(MPI_Request::NULL)?
+        request.put(MPI_Request::NULL)?;
+        if let Some(general) = general {
+            return succeeded(general.forget());
+        }
     }
 }
 
@@ -178,16 +266,77 @@ fn is_done(anyone: &CommRef, handle: MPI_Request) -> Result<bool> {
     done()
 }
 
+/// Completes requests that have ended, and null ones, as long as there is nothing special about them; says where it stopped.
+fn collect_plain(
+    anyone: &CommRef,
+    places: std::ops::Range<usize>,
+    requests: OutList<MPI_Request>,
+    statuses: OutList<Status>,
+) -> Result<usize> {
+    let end = places.end;
+    anyone.net.with(|_, layer| {
+        for i in places {
+            let request = requests.at(i);
+            let handle = request.get()?;
+            let status = match handle {
+                MPI_Request::NULL => Some(Status::EMPTY),
+                handle => layer.requests.complete_plainly(&mut layer.tagged, handle.0),
+            };
+            let Some(status) = status else { return Ok(i) };
+            request.put(MPI_Request::NULL)?;
+            statuses.at(i).put_wanted(status);
+        }
+        Ok(end)
+    })?
+}
+
+/// Waits for a request. The usual one is then forgotten and this is its status; any other is to be completed.
 #[inline]
-fn wait(handle: MPI_Request) -> Result<Completion> {
-    let anyone = anyone()?;
-    anyone.net.wait("a request", |layer| layer.requests.is_done(&layer.tagged, handle.0))?;
-    complete(&anyone, handle)
+fn wait(anyone: &CommRef, handle: MPI_Request) -> Result<Option<Status>> {
+    let done = |layer: &mut Layer| layer.requests.is_done(&layer.tagged, handle.0);
+    let plain = |layer: &mut Layer| layer.requests.complete_plainly(&mut layer.tagged, handle.0);
+    anyone.net.wait_then("a request", done, plain)
 }
 
 #[inline]
 fn complete(anyone: &CommRef, handle: MPI_Request) -> Result<Completion> {
-    anyone.net.with(|_, layer| layer.requests.complete(&mut layer.tagged, handle.0))?
+    let mut done = anyone.net.with(|_, layer| layer.requests.complete(&mut layer.tagged, handle.0))??;
+    if let Some(general) = done.general.take() {
+        done.outcome = asked(&general);
+        let code = general.forget();
+        if done.outcome.error.is_none() {
+            done.outcome.error = refused(code);
+        }
+    }
+    Ok(done)
+}
+
+/// The outcome of a request that is done, which stays.
+fn look(anyone: &CommRef, handle: MPI_Request) -> Result<Outcome> {
+    match general(handle)? {
+        Some(general) => Ok(asked(&general)),
+        None => anyone.net.with(|_, layer| layer.requests.settle(&mut layer.tagged, handle.0))?,
+    }
+}
+
+fn general(handle: MPI_Request) -> Result<Option<std::sync::Arc<General>>> {
+    anyone()?.net.with(|_, layer| layer.requests.general(handle.0))
+}
+
+#[cold]
+fn asked(general: &General) -> Outcome {
+    let (status, code) = general.status();
+    Outcome { status, error: refused(code) }
+}
+
+/// The error behind a code that one of the program's functions returned.
+fn refused(code: c_int) -> Option<Error> {
+    let class = Class::from_value(code).unwrap_or(Class::Other);
+    (code != 0).then(|| Error::new(class, format!("the program's own function returned {code}")))
+}
+
+fn succeeded(code: c_int) -> Result<(), Fault> {
+    if code == 0 { Ok(()) } else { Err(Fault::Code(code)) }
 }
 
 /// Tells the program of one request that has ended.
@@ -236,11 +385,10 @@ fn in_status(failed: Option<MPI_Comm>) -> Result<(), Fault> {
 }
 
 /// The requests of an array that are neither null nor waiting to be started.
-fn active(count: c_int, requests: OutList<MPI_Request>) -> Result<Handles> {
-    let all = requests.to_vec(count.into())?;
+fn active(all: &[MPI_Request]) -> Result<Handles> {
     let anyone = anyone()?;
     let mut active = Vec::new();
-    for (i, handle) in all.into_iter().enumerate().filter(|(_, handle)| *handle != MPI_Request::NULL) {
+    for (i, &handle) in all.iter().enumerate().filter(|(_, handle)| **handle != MPI_Request::NULL) {
         check(&anyone, handle)?;
         if anyone.net.with(|_, layer| layer.requests.is_active(handle.0))? {
             active.push((i, handle));
@@ -293,5 +441,12 @@ fn some(
 }
 
 fn start(handle: MPI_Request) -> Result<()> {
-    anyone()?.net.with(|endpoint, layer| layer.requests.start(endpoint, &mut layer.tagged, handle.0))?
+    let net = &anyone()?.net;
+    let again = net.with(|endpoint, layer| layer.requests.start(endpoint, &mut layer.tagged, handle.0))??;
+    if let Some(again) = again {
+        let task = net.tasks.add(again());
+        net.with(|_, layer| layer.requests.started(handle.0, task))??;
+        net.tasks.run(net);
+    }
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! The tool interface: it starts and stops, and has no variables yet.
+//! The tool interface: it starts and stops, and has no control variables, categories or events; `counters` has the rest.
 
 use crate::boundary::{Out, Text};
 use barewire::mpi::error::Class;
@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicI32, Ordering};
 static STARTED: AtomicI32 = AtomicI32::new(0);
 
 /// The code of a tool call: there is no error handler to tell.
-fn when_started(body: impl FnOnce() -> c_int) -> c_int {
+pub fn when_started(body: impl FnOnce() -> c_int) -> c_int {
     // SYNC started: a counter alone; it guards no other memory.
     if STARTED.load(Ordering::Relaxed) > 0 { body() } else { Class::TNotInitialized as c_int }
 }
 
-fn store<T: Copy>(place: Out<T>, value: T) -> c_int {
+/// Stores a result.
+pub fn store<T: Copy>(place: Out<T>, value: T) -> c_int {
     if place.put(value).is_ok() { 0 } else { Class::TInvalid as c_int }
 }
 
@@ -38,12 +39,6 @@ pub extern "C" fn PMPI_T_finalize() -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn PMPI_T_cvar_get_num(num_cvar: Out<c_int>) -> c_int {
     when_started(|| store(num_cvar, 0))
-}
-
-/// How many there are: none.
-#[unsafe(no_mangle)]
-pub extern "C" fn PMPI_T_pvar_get_num(num_pvar: Out<c_int>) -> c_int {
-    when_started(|| store(num_pvar, 0))
 }
 
 /// How many there are: none.
@@ -88,12 +83,5 @@ pub extern "C" fn PMPI_T_category_get_index(name: Text, cat_index: Out<c_int>) -
 #[unsafe(no_mangle)]
 pub extern "C" fn PMPI_T_event_get_index(name: Text, event_index: Out<c_int>) -> c_int {
     let _ = (name, event_index);
-    when_started(|| Class::TInvalidName as c_int)
-}
-
-/// The number of a name: no name is known.
-#[unsafe(no_mangle)]
-pub extern "C" fn PMPI_T_pvar_get_index(name: Text, var_class: c_int, pvar_index: Out<c_int>) -> c_int {
-    let _ = (name, var_class, pvar_index);
     when_started(|| Class::TInvalidName as c_int)
 }

@@ -49,8 +49,9 @@ int main(void)
     MUST(MPI_Comm_create_errhandler(handler, &mine));
     MUST(MPI_Comm_set_errhandler(MPI_COMM_SELF, mine));
     MUST(MPI_Comm_set_errhandler(MPI_COMM_WORLD, mine));
-    printf("missing: %d\n", class_of(MPI_Comm_connect("port", MPI_INFO_NULL, 0, MPI_COMM_WORLD, &comm)));
-    printf("missing, no object: %d\n", class_of(MPI_Open_port(MPI_INFO_NULL, (char[MPI_MAX_PORT_NAME]){0})));
+    printf("missing: %d\n", 
+           class_of(MPI_Comm_spawn("program", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &comm, MPI_ERRCODES_IGNORE)));
+    printf("missing, no object: %d\n", class_of(MPI_File_delete("file", MPI_INFO_NULL)));
     printf("missing tool: %d\n", MPI_T_enum_get_info(MPI_T_ENUM_NULL, &n, NULL, NULL));
     MUST(MPI_Finalize());
     return 0;

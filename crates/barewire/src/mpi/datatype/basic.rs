@@ -188,6 +188,7 @@ impl Basic {
     /// assert_eq!(Basic::from_handle(0x209), Some(Basic::Int));
     /// assert_eq!(Basic::from_handle(0x200), None, "the null handle is no type");
     /// ```
+    #[inline]
     pub fn from_handle(handle: usize) -> Option<Basic> {
         let row = *BY_HANDLE.get(handle.checked_sub(FIRST)?)?;
         TABLE.get((row as usize).checked_sub(1)?).map(|row| row.basic)

@@ -1,7 +1,7 @@
 /* The measurements that `barewire perf compare` runs on every MPI: the same work, on command, so that rounds can alternate.
  *
- * Usage: mpi_bench DIR. Commands are lines in DIR/command: "number verb bytes count window". Rank 0 answers in
- * DIR/answer with "number nanoseconds-per-operation". Between commands the ranks sleep, so that nobody disturbs the others. */
+ * Usage: mpi_bench DIR. Commands are lines in DIR/command: "number verb bytes count window warm-up"; a verb may
+ * have a layer and a slash in front. Rank 0 answers in DIR/answer with "number nanoseconds-per-operation", and for `spread` quantiles. Between commands the ranks sleep, so that nobody disturbs the others. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <sched.h>
@@ -54,6 +54,30 @@ static double rate(int bytes, long count, int window) {
     return (now() - start) / count;
 }
 
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Every single trip between ranks 0 and 1; what reading the clock takes is taken off. */
+static double *spread(int bytes, long count) {
+    double *trips = malloc(count * sizeof *trips), own = 1e9;
+    for (int i = 0; i < 100; i++) {
+        double start = now(), each = now() - start;
+        if (each < own) own = each;
+    }
+    double last = now();
+    for (long i = 0; i < count; i++) {
+        latency(bytes, 1);
+        double end = now();
+        /* `latency` reads the clock twice itself. */
+        trips[i] = (end - last - 3 * own) / 2;
+        last = end;
+    }
+    qsort(trips, count, sizeof *trips, by_size);
+    return trips;
+}
+
 /* A token once round all ranks. */
 static double ring(int bytes, long count) {
     int next = (rank + 1) % size, before = (rank + size - 1) % size;
@@ -99,13 +123,16 @@ static double collective(const char *verb, int bytes, long count) {
 static double run(const char *verb, int bytes, long count, int window) {
     if (!strcmp(verb, "latency")) return latency(bytes, count);
     if (!strcmp(verb, "rate")) return rate(bytes, count, window);
-    if (!strcmp(verb, "ring")) return ring(bytes, count);
+    if (!strcmp(verb, "turn")) return ring(bytes, count);
     if (!strcmp(verb, "halo")) return halo(bytes, count);
     return collective(verb, bytes, count);
 }
 
+static const int mille[] = {10, 50, 250, 500, 750, 900, 950, 990, 999};
+static const char *const names[] = {"p1", "p5", "p25", "p50", "p75", "p90", "p95", "p99", "p999"};
+
 int main(int argc, char **argv) {
-    char path[4096], line[256], verb[32];
+    char path[4096], line[256], word[64], *verb = word;
     long seen = 0;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -123,12 +150,12 @@ int main(int argc, char **argv) {
         sched_setaffinity(0, sizeof set, &set);
     }
     for (;;) {
-        long number = 0, count = 0;
+        long number = 0, count = 0, warm_up = -1;
         int bytes = 0, window = 0;
         snprintf(path, sizeof path, "%s/command", argv[1]);
         FILE *f = fopen(path, "r");
         if (f) {
-            if (fgets(line, sizeof line, f) && sscanf(line, "%ld %31s %d %ld %d", &number, verb, &bytes, &count, &window) < 2)
+            if (fgets(line, sizeof line, f) && sscanf(line, "%ld %63s %d %ld %d %ld", &number, word, &bytes, &count, &window, &warm_up) < 2)
                 number = 0;
             fclose(f);
         }
@@ -137,20 +164,27 @@ int main(int argc, char **argv) {
             continue;
         }
         seen = number;
+        verb = strchr(word, '/') ? strchr(word, '/') + 1 : word;
         if (!strcmp(verb, "quit")) break;
+        int trips = !strcmp(verb, "spread");
         MPI_Barrier(MPI_COMM_WORLD);
-        run(verb, bytes, count / 10 + 1, window ? window : 1);
+        run(trips ? "latency" : verb, bytes, warm_up < 0 ? count / 10 + 1 : warm_up + 1, window ? window : 1);
         MPI_Barrier(MPI_COMM_WORLD);
-        double each = run(verb, bytes, count, window ? window : 1);
+        double *sorted = trips ? spread(bytes, count) : NULL;
+        double each = trips ? sorted[count / 2] : run(verb, bytes, count, window ? window : 1);
         if (rank == 0) {
             char temporary[4200];
             snprintf(temporary, sizeof temporary, "%s/answer.new", argv[1]);
             snprintf(path, sizeof path, "%s/answer", argv[1]);
             f = fopen(temporary, "w");
-            fprintf(f, "%ld %.3f\n", number, each);
+            fprintf(f, "%ld %.3f", number, each);
+            for (size_t i = 0; trips && i < sizeof mille / sizeof *mille; i++)
+                fprintf(f, " %s=%.3f", names[i], sorted[(count - 1) * mille[i] / 1000]);
+            fprintf(f, "\n");
             fclose(f);
             rename(temporary, path);
         }
+        free(sorted);
     }
     MPI_Finalize();
     return 0;

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use barewire::fm::{Flow, Fm, Handler};
 use barewire_core::{Endpoint, Peer};
 
-use super::{BUFFER_BYTES, Bench, PATIENCE, each};
+use super::{BUFFER_BYTES, Bench, Kept, PATIENCE, Trips, each, until};
 use crate::perf::worker::Command;
 
 const SHORT: Handler = Handler(1);
@@ -29,7 +29,6 @@ pub struct FmBench {
     me: u32,
     got: Arc<AtomicU64>,
     here: Arc<AtomicU64>,
-    met: u64,
     /// Messages of earlier measurements; the first of this one may be here before it begins.
     seen: u64,
     out: Vec<u8>,
@@ -64,7 +63,7 @@ impl FmBench {
             count.fetch_add(1, Ordering::Relaxed);
             Flow::Continue
         });
-        Ok(FmBench { fm, me, got, here, met: 0, seen: 0, out: vec![1; BUFFER_BYTES] })
+        Ok(FmBench { fm, me, got, here, seen: 0, out: vec![1; BUFFER_BYTES] })
     }
 
     fn other(&self) -> Peer {
@@ -78,12 +77,13 @@ impl FmBench {
     }
 
     fn until(&mut self, got: u64) {
-        while self.got.load(Ordering::Relaxed) < got {
-            self.fm.extract_all();
-        }
+        until(|| {
+            let there = |fm: &FmBench| fm.got.load(Ordering::Relaxed) >= got;
+            there(self) || (self.fm.extract_all() > 0 && there(self))
+        });
     }
 
-    fn latency(&mut self, bytes: usize, count: u64) -> Result<f64> {
+    fn latency(&mut self, bytes: usize, count: u64, trips: &mut Trips) -> Result<f64> {
         let base = self.seen;
         let start = Instant::now();
         for trip in 1..=count {
@@ -94,6 +94,7 @@ impl FmBench {
             if self.me != 0 {
                 self.send(bytes)?;
             }
+            trips.lap();
         }
         self.seen += count;
         Ok(each(start, count * 2))
@@ -120,19 +121,47 @@ impl FmBench {
 }
 
 impl Bench for FmBench {
-    fn meet(&mut self) -> Result<()> {
-        self.met += 1;
-        let (other, met, here) = (self.other(), self.met, Arc::clone(&self.here));
-        self.fm.send(other, HERE, &[])?;
-        self.fm.wait(PATIENCE, || here.load(Ordering::Relaxed) >= met)?;
+    fn tell_here(&mut self, to: Peer) -> Result<()> {
+        Ok(self.fm.send(to, HERE, &[])?)
+    }
+
+    fn hear_here(&mut self, count: u32) -> Result<()> {
+        let here = Arc::clone(&self.here);
+        self.fm.wait(PATIENCE, || here.load(Ordering::Relaxed) >= u64::from(count))?;
+        self.here.fetch_sub(u64::from(count), Ordering::Relaxed);
         Ok(())
     }
 
-    fn once(&mut self, command: &Command) -> Result<f64> {
-        match command.what.as_str() {
-            "fm/latency" => self.latency(command.bytes, command.count),
-            "fm/rate" => self.rate(command.bytes, command.count, command.window.max(1)),
+    fn once(&mut self, command: &Command, trips: &mut Trips) -> Result<f64> {
+        if command.bytes > BUFFER_BYTES {
+            bail!("messages of more than {BUFFER_BYTES} bytes are not measured");
+        }
+        match command.parts().1 {
+            _ if self.me > 1 => Ok(0.0),
+            "latency" => self.latency(command.bytes, command.count, trips),
+            "rate" => self.rate(command.bytes, command.count, command.window.max(1)),
             other => bail!("fast messages have no measurement called {other}"),
         }
+    }
+
+    fn burst(&mut self, _: &str, bytes: usize, count: u64) -> Result<f64> {
+        let start = Instant::now();
+        if self.me == 0 {
+            for _ in 0..count {
+                self.send(bytes)?;
+            }
+        } else {
+            self.until(self.seen + count);
+            self.seen += count;
+        }
+        Ok(each(start, count))
+    }
+
+    fn idle(&mut self) {
+        self.fm.extract_all();
+    }
+
+    fn close(self: Box<Self>) -> Option<(Endpoint, Option<Kept>)> {
+        Some((self.fm.into_endpoint(), None))
     }
 }

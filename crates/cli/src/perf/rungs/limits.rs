@@ -9,8 +9,9 @@ use barewire_core::region::Memory;
 use barewire_core::{Peer, Port};
 use barewire_sys::map::Segment;
 use barewire_sys::ring::{Consumer, Producer, RingMemory};
+use barewire_sys::wirebuf::WireMut;
 
-use super::{Rungs, each};
+use super::{Rungs, Trips, each, until};
 
 const FDS: Port = Port(20);
 const RING_BYTES: usize = 32 << 10;
@@ -33,7 +34,7 @@ pub struct Limits {
 
 /// Ranks 0 and 1 make the shared memory on first use.
 fn limits(rungs: &mut Rungs) -> Result<&mut Limits> {
-    if rungs.limits.is_none() {
+    if rungs.kept.limits.is_none() {
         let other = Peer(1 - rungs.rank());
         let line = Segment::create("perf-line", 4096)?;
         let ring = RingMemory::create(RING_BYTES)?;
@@ -51,22 +52,22 @@ fn limits(rungs: &mut Rungs) -> Result<&mut Limits> {
         let theirs = RingMemory::open(open(2)?, RING_BYTES)?;
         // Both use the line of rank 0.
         let line = if rungs.rank() == 0 { line } else { Segment::open(open(1)?, true)? };
-        rungs.limits = Some(Limits {
+        rungs.kept.limits = Some(Limits {
             line,
             trips: 0,
             tx: Producer::new(ring),
             rx: Consumer::new(theirs),
             their_chunks: Segment::open(open(3)?, true)?,
             chunks,
-            target: Memory::shared(8 << 20)?,
+            target: Memory::shared(super::BUFFER_BYTES)?,
         });
-        rungs.meet_all()?;
+        rungs.meet_other()?;
     }
-    Ok(rungs.limits.as_mut().expect("made above"))
+    Ok(rungs.kept.limits.as_mut().expect("made above"))
 }
 
 /// One way of a cache line between the processors of ranks 0 and 1.
-pub fn line_latency(rungs: &mut Rungs, count: u64) -> Result<f64> {
+pub fn line_latency(rungs: &mut Rungs, count: u64, trips: &mut Trips) -> Result<f64> {
     let me = rungs.rank();
     let limits = limits(rungs)?;
     let word = |offset| limits.line.atomic_u64(offset).expect("a page has these words");
@@ -75,11 +76,12 @@ pub fn line_latency(rungs: &mut Rungs, count: u64) -> Result<f64> {
     for trip in limits.trips + 1..=limits.trips + count {
         if me == 0 {
             ping.store(trip, Ordering::Release);
-            while pong.load(Ordering::Acquire) != trip {}
+            until(|| pong.load(Ordering::Acquire) == trip);
         } else {
-            while ping.load(Ordering::Acquire) != trip {}
+            until(|| ping.load(Ordering::Acquire) == trip);
             pong.store(trip, Ordering::Release);
         }
+        trips.lap();
     }
     limits.trips += count;
     Ok(each(start, count * 2))
@@ -88,30 +90,27 @@ pub fn line_latency(rungs: &mut Rungs, count: u64) -> Result<f64> {
 fn push(limits: &mut Limits, out: &[u8], at: &mut usize) {
     let bytes = out.len();
     if bytes <= 4096 {
-        while limits
-            .tx
-            .push(1, 0, bytes, 0, |wire| {
-                wire.write(out);
-            })
-            .is_err()
-        {}
+        let fill = |wire: &mut WireMut<'_>| {
+            wire.write(out);
+        };
+        until(|| limits.tx.push(1, 0, bytes, 0, fill).is_ok());
         return;
     }
     for piece in out.chunks(CHUNK_BYTES) {
         let chunk = *at % CHUNKS * CHUNK_BYTES;
         *at += 1;
         // One line for each chunk: no more than `CHUNKS` of them may be on their way.
-        while limits.tx.position() - limits.tx.freed() >= CHUNKS as u64 {}
+        until(|| limits.tx.position() - limits.tx.freed() < CHUNKS as u64);
         limits.chunks.wire_mut(chunk, piece.len()).expect("inside the segment").write(piece);
         let named = (chunk as u64) << 32 | piece.len() as u64;
-        while limits.tx.push(1, named, 0, 0, |_| {}).is_err() {}
+        until(|| limits.tx.push(1, named, 0, 0, |_| {}).is_ok());
     }
 }
 
 fn pull(limits: &mut Limits, into: &mut [u8]) {
     let bytes = into.len();
     if bytes <= 4096 {
-        while limits.rx.peek().is_none() {}
+        until(|| limits.rx.peek().is_some());
         limits.rx.payload(bytes).expect("short").read(into);
         limits.rx.pass(bytes);
         return;
@@ -120,7 +119,8 @@ fn pull(limits: &mut Limits, into: &mut [u8]) {
     // The sender counts lines: it must not wait for those of short packets before.
     limits.rx.give_back();
     while got < bytes {
-        let Some(packet) = limits.rx.peek() else { continue };
+        until(|| limits.rx.peek().is_some());
+        let packet = limits.rx.peek().expect("it was there");
         let (chunk, n) = ((packet.w1 >> 32) as usize, packet.w1 as u32 as usize);
         limits.their_chunks.wire_ref(chunk, n).expect("inside the segment").read(&mut into[got..got + n]);
         limits.rx.pass(0);
@@ -130,7 +130,7 @@ fn pull(limits: &mut Limits, into: &mut [u8]) {
 }
 
 /// One way of a packet through a bare ring.
-pub fn ring_latency(rungs: &mut Rungs, bytes: usize, count: u64) -> Result<f64> {
+pub fn ring_latency(rungs: &mut Rungs, bytes: usize, count: u64, trips: &mut Trips) -> Result<f64> {
     let me = rungs.rank();
     limits(rungs)?;
     let (limits, out, into) = parts(rungs, bytes);
@@ -144,6 +144,7 @@ pub fn ring_latency(rungs: &mut Rungs, bytes: usize, count: u64) -> Result<f64> 
         if me != 0 {
             push(limits, out, &mut at);
         }
+        trips.lap();
     }
     Ok(each(start, count * 2))
 }
@@ -165,7 +166,8 @@ pub fn ring_rate(rungs: &mut Rungs, bytes: usize, count: u64) -> Result<f64> {
     Ok(each(start, count))
 }
 
-/// The best copy loop from a user's buffer into memory like a region's, by rank 0 alone.
+/// The best copy loop from a user's buffer into memory like a region's, by rank 0 alone. Piece by piece: a whole long buffer
+/// would be copied past the caches, which is right for the user's sake and no limit.
 pub fn copy_rate(rungs: &mut Rungs, bytes: usize, count: u64) -> Result<f64> {
     let me = rungs.rank();
     limits(rungs)?;
@@ -173,13 +175,15 @@ pub fn copy_rate(rungs: &mut Rungs, bytes: usize, count: u64) -> Result<f64> {
     let start = Instant::now();
     if me == 0 {
         for _ in 0..count {
-            anyhow::ensure!(limits.target.write(0, out), "the target holds 8 MiB");
+            for (at, piece) in out.chunks(CHUNK_BYTES).enumerate() {
+                anyhow::ensure!(limits.target.write(at * CHUNK_BYTES, piece), "the target holds 8 MiB");
+            }
         }
     }
     Ok(each(start, count))
 }
 
 fn parts(rungs: &mut Rungs, bytes: usize) -> (&mut Limits, &[u8], &mut [u8]) {
-    let limits = rungs.limits.as_mut().expect("made by the caller");
-    (limits, &rungs.out[..bytes], &mut rungs.into[..bytes])
+    let limits = rungs.kept.limits.as_mut().expect("made by the caller");
+    (limits, &rungs.kept.out[..bytes], &mut rungs.kept.into[..bytes])
 }

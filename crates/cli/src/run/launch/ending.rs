@@ -48,7 +48,8 @@ impl Launch<'_> {
         // The rank that aborts the job ends by itself.
         let aborted = matches!(self.outcome.first(), Some(Failure::Abort { .. }));
         self.ended_by_us = running.saturating_sub(usize::from(aborted));
-        self.phase = Phase::Stopping(Instant::now() + self.options.kill_after + AGENT_GRACE);
+        let levels = u32::try_from(self.tree.depth()).unwrap_or(1).max(1);
+        self.phase = Phase::Stopping(Instant::now() + self.options.kill_after + AGENT_GRACE * levels);
         self.report_at = None;
         self.progress_at = None;
         self.say_to_all(&Down::Stop);
@@ -87,15 +88,42 @@ impl Launch<'_> {
             return;
         }
         let was_starting = agent.state == State::Starting;
-        agent.state = State::Lost;
-        let host = agent.host.name.clone();
-        let reason = format!("{reason}{}", agent.last_complaints());
+        let host = agent.host.clone();
+        let behind = match self.tree.behind(index).len() {
+            0 => String::new(),
+            1 => "; with it the host that is reached through it".into(),
+            count => format!("; with it the {count} hosts that are reached through it"),
+        };
+        let reason = format!("{reason}{}{behind}", agent.last_complaints());
         let failure = match was_starting {
-            true => {
+            true if self.tree.is_direct(index) => {
                 Failure::NotStarted { host, status: 1, reason: format!("the agent there ended: {reason}") }
             }
+            true => Failure::NotStarted { host, status: 1, reason },
             false => Failure::Host { host, reason },
         };
+        self.ranks_are_lost(index);
+        self.agents_behind_are_lost(index, "");
+        self.rank_failed(failure);
+    }
+
+    /// Agents that were reached through one that is gone.
+    pub(super) fn agents_behind_are_lost(&mut self, index: usize, reason: &str) {
+        for host in self.tree.behind(index) {
+            if self.agents[host].is_over() {
+                continue;
+            }
+            if reason.is_empty() {
+                self.ranks_are_lost(host);
+            } else {
+                self.agent_is_lost(host, reason);
+            }
+        }
+    }
+
+    /// Nothing more will be heard of this host.
+    fn ranks_are_lost(&mut self, index: usize) {
+        self.agents[index].state = State::Lost;
         let ranks: Vec<u32> = self.plan.layout.ranks_on(index as u32).collect();
         let mut out = Outbox::new();
         for rank in ranks {
@@ -108,25 +136,18 @@ impl Launch<'_> {
             }
         }
         self.deliver(out);
-        self.rank_failed(failure);
     }
 
     /// An agent's process, or its remote shell, ended.
     pub(super) fn agent_process_ended(&mut self, index: usize, status: i32) {
         let agent = &self.agents[index];
-        if agent.is_over() || (agent.link.is_some() && !agent.line.is_empty()) {
+        if agent.is_over() || (agent.link.is_some() && !agent.is_here) {
             return;
         }
-        if agent.line.is_empty() {
+        if agent.is_here {
             return self.agent_is_lost(index, &format!("its agent {}", ending(status)));
         }
-        let reason = format!(
-            "the remote shell {} before an agent answered{}\n  it was: {}\n{}",
-            ending(status),
-            agent.last_complaints(),
-            agent.line,
-            "  try that command by hand; --remote-shell sets another, --remote-program says where barewire is there"
-        );
+        let reason = agent.never_called(&ending(status));
         self.agents[index].state = State::Lost;
         self.not_started(index, 1, reason);
     }

@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use barewire_core::boot::frame::Unit;
+use barewire_core::boot::frame::{Unit, split};
 use barewire_core::boot::{Fill, LostReason, Notice, Outbox};
 use rustix::process::{Pid, Signal, WaitOptions, wait, waitpid};
 use signal_hook::consts::{SIGCHLD, SIGCONT, SIGTSTP, SIGUSR1, SIGUSR2};
 
+use super::super::ask::{Account, Ear, explain};
 use super::super::outcome::{Failure, ending};
 use super::super::remotes::State;
 use super::{Launch, STDIN};
 use crate::proc;
-use crate::wire::{Down, Up};
+use crate::wire::{BODY_BYTES_MAX, Down, Up};
 
 impl Launch<'_> {
     pub(super) fn hear_agent(&mut self, index: usize) -> anyhow::Result<()> {
@@ -34,7 +35,7 @@ impl Launch<'_> {
 
     /// Hears an agent of this host out: its process has ended, but what it said may still lie in the socket.
     fn hear_out(&mut self, index: usize) -> anyhow::Result<()> {
-        if !self.agents[index].line.is_empty() {
+        if !self.agents[index].is_here {
             return Ok(());
         }
         while let Some(link) = &mut self.agents[index].link {
@@ -68,7 +69,7 @@ impl Launch<'_> {
     /// Why an agent's line ended: one of this host is our child, and its status tells.
     fn why_closed(&mut self, index: usize) -> String {
         let agent = &mut self.agents[index];
-        let pid = agent.pid.filter(|_| agent.line.is_empty()).and_then(|pid| i32::try_from(pid).ok());
+        let pid = agent.pid.filter(|_| agent.is_here).and_then(|pid| i32::try_from(pid).ok());
         for _ in 0..EXIT_LOOKS {
             let Some(pid) = pid.and_then(Pid::from_raw) else { break };
             if let Ok(Some((_, status))) = waitpid(Some(pid), WaitOptions::NOHANG) {
@@ -86,7 +87,7 @@ impl Launch<'_> {
                 self.agent_is_ready(index, version, ranks_max, limit)
             }
             Up::Bindings(picture) => {
-                let host = self.agents[index].host.name.clone();
+                let host = self.agents[index].host.clone();
                 self.output.say(&format!("{host} may run\n{picture}"));
             }
             Up::NoProgram { status, reason } => self.not_started(index, status, reason),
@@ -117,9 +118,27 @@ impl Launch<'_> {
             Up::Done => {
                 self.agents[index].state = State::Done;
                 self.agents[index].link = None;
+                self.agents_behind_are_lost(index, "the agent that leads there has ended");
+            }
+            Up::From { host, bytes } if self.is_behind(host, index) => match whole(&bytes) {
+                Some(report) => self.heed(host as usize, report)?,
+                None => self.agent_is_lost(host as usize, "it sent nonsense"),
+            },
+            Up::Missing { host, reason } if self.is_behind(host, index) => {
+                self.agent_is_lost(host as usize, &reason)
+            }
+            Up::From { host, .. } | Up::Missing { host, .. } => {
+                self.agent_is_lost(
+                    index,
+                    &format!("its agent speaks of host {host}, which is not behind it"),
+                );
             }
         }
         Ok(())
+    }
+
+    fn is_behind(&self, host: u32, index: usize) -> bool {
+        host as usize != index && self.tree.is_behind(host as usize, index)
     }
 
     fn heed_boot(&mut self, rank: u32, bytes: &[u8]) {
@@ -134,8 +153,52 @@ impl Launch<'_> {
                     state.waits_for = Some(text);
                 }
             }
+            Ok(Some(Notice::Wires(text))) => {
+                if let Some(state) = self.ranks.get_mut(rank as usize) {
+                    state.wires = Some(text);
+                }
+                self.answer_if_complete();
+            }
             Ok(Some(Notice::Joined) | None) => {}
             Err(error) => self.boot_is_broken(rank, &error.to_string()),
+        }
+    }
+
+    /// Somebody asks which wires the job uses: the ranks know.
+    pub(super) fn hear_question(&mut self) {
+        if !self.ear.as_mut().is_some_and(Ear::accept) {
+            return;
+        }
+        self.ranks.iter_mut().for_each(|state| state.wires = None);
+        let mut out = Outbox::new();
+        if let Some(hub) = &self.hub {
+            hub.ask_for_wires(&mut out);
+        }
+        self.deliver(out);
+    }
+
+    fn answer_if_complete(&mut self) {
+        let asked = self.ear.as_ref().is_some_and(|ear| ear.due().is_some());
+        if asked && self.ranks.iter().all(|state| state.ended || state.wires.is_some()) {
+            self.answer_question();
+        }
+    }
+
+    /// Answers with what the ranks have said by now.
+    pub(super) fn answer_question(&mut self) {
+        let hosts: Vec<_> = (0..self.plan.size()).map(|rank| self.host_name(rank)).collect();
+        let account = |(state, host): (&'_ super::RankState, &'_ String)| {
+            (host.clone(), state.ended, state.wires.clone())
+        };
+        let accounts: Vec<_> = self.ranks.iter().zip(&hosts).map(account).collect();
+        let accounts = accounts.iter().map(|(host, ended, wires)| Account {
+            host,
+            ended: *ended,
+            wires: wires.as_deref(),
+        });
+        let text = explain(accounts);
+        if let Some(ear) = &mut self.ear {
+            ear.answer(&text);
         }
     }
 
@@ -222,6 +285,16 @@ impl Launch<'_> {
             Some(input) if input.is_always_ready() => self.read_input(),
             _ => Ok(()),
         }
+    }
+}
+
+/// The report in a whole frame that another agent passed on.
+fn whole(bytes: &[u8]) -> Option<Up> {
+    match split(bytes, BODY_BYTES_MAX) {
+        Ok(Some((Unit::Frame { kind, body }, used))) if used == bytes.len() && !Up::is_from_below(kind) => {
+            Up::decode(kind, body).ok()
+        }
+        _ => None,
     }
 }
 

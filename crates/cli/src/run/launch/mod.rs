@@ -12,13 +12,16 @@ use barewire_core::boot::{Hub, Outbox};
 use barewire_core::job::{JobId, JobKey};
 use signal_hook::consts::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
 
+use super::ask::Ear;
 use super::door::Door;
+use super::hosts::Host;
 use super::input::Input;
 use super::options::RunOptions;
 use super::outcome::Outcome;
 use super::output::{Output, Tags};
 use super::plan::Plan;
 use super::remotes::Agent;
+use super::tree::Tree;
 use crate::poller::{Interest, Poller, Token};
 use crate::signals::Signals;
 use crate::wire::Down;
@@ -34,8 +37,12 @@ pub struct Launch<'a> {
     output: Output,
     outcome: Outcome,
     agents: Vec<Agent>,
+    tree: Tree,
+    /// Where this program is on other hosts.
+    remote_program: Option<std::path::PathBuf>,
     door: Option<Door>,
     hub: Option<Hub>,
+    ear: Option<Ear>,
     input: Option<Input>,
     ranks: Vec<RankState>,
     phase: Phase,
@@ -65,6 +72,7 @@ struct RankState {
     pid: Option<u32>,
     ended: bool,
     waits_for: Option<String>,
+    wires: Option<String>,
     described: Option<String>,
 }
 
@@ -78,6 +86,10 @@ impl<'a> Launch<'a> {
         let signals = Signals::catch(&caught).context("signals")?;
         poller.add(signals.fd(), SIGNALS, Interest::Read)?;
         let output = Output::new(tags(&plan, options), options.output_dir.as_deref())?;
+        let agent = |host: &Host| Agent { is_here: host.is_here(), ..Agent::new(&host.name) };
+        let agents: Vec<_> = plan.hosts.iter().map(agent).collect();
+        let remote: Vec<_> = (0..agents.len()).filter(|&index| !agents[index].is_here).collect();
+        let tree = Tree::new(agents.len(), &remote, options.fan_out as usize);
         let now = Instant::now();
         Ok(Self {
             options,
@@ -87,9 +99,12 @@ impl<'a> Launch<'a> {
             signals,
             output,
             outcome: Outcome::default(),
-            agents: plan.hosts.iter().cloned().map(Agent::new).collect(),
+            agents,
+            tree,
+            remote_program: None,
             door: None,
             hub: None,
+            ear: None,
             input: None,
             ranks: Vec::new(),
             phase: Phase::Starting,
@@ -122,6 +137,7 @@ impl<'a> Launch<'a> {
             SIGNALS => self.hear_signals()?,
             DOOR => self.open_door()?,
             STDIN => self.read_input()?,
+            EAR => self.hear_question(),
             token if token >= CALLERS => self.hear_caller(token - CALLERS)?,
             token if (token - AGENTS) % 2 == 0 => self.hear_agent(((token - AGENTS) / 2) as usize)?,
             token => self.hear_complaints(((token - AGENTS) / 2) as usize),
@@ -135,6 +151,7 @@ impl<'a> Launch<'a> {
         if let Phase::Stopping(at) = self.phase {
             deadlines.push(Some(at));
         }
+        deadlines.push(self.ear.as_ref().and_then(Ear::due));
         if self.output.has_prompt() {
             deadlines.push(Some(Instant::now() + PROMPT_AFTER));
         }
@@ -164,6 +181,9 @@ impl<'a> Launch<'a> {
         }
         if due(self.timeout_at()) {
             self.time_is_up();
+        }
+        if due(self.ear.as_ref().and_then(Ear::due)) {
+            self.answer_question();
         }
         if due(self.report_at) {
             self.report_stuck_ranks();
@@ -216,8 +236,11 @@ impl<'a> Launch<'a> {
     }
 
     fn say_to(&mut self, index: usize, down: &Down) {
-        if let Some(link) = &mut self.agents[index].link {
-            link.queue(&down.encode());
+        let hop = self.tree.first_hop(index);
+        let Some(link) = &mut self.agents[hop].link else { return };
+        match hop == index {
+            true => link.queue(&down.encode()),
+            false => link.queue(&Down::Pass { host: index as u32, bytes: down.encode() }.encode()),
         }
     }
 
@@ -276,6 +299,7 @@ fn complaints_token(index: usize) -> Token {
 const SIGNALS: Token = 0;
 const DOOR: Token = 1;
 const STDIN: Token = 2;
+const EAR: Token = 3;
 const AGENTS: Token = 4;
 /// Callers at the door come after all agents.
 const CALLERS: Token = 1 << 40;

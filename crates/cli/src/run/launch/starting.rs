@@ -5,26 +5,28 @@ use std::time::Instant;
 
 use barewire_core::boot::{Hub, Link};
 
+use super::super::ask::Ear;
 use super::super::door::{Door, Heard};
 use super::super::input::Input;
 use super::super::outcome::Failure;
 use super::super::plan::inherited;
 use super::super::remotes::State;
 use super::super::start::{self, Remote};
-use super::{CALLERS, DOOR, Launch, PROGRESS_AFTER, Phase, RankState, STDIN, agent_token, complaints_token};
+use super::{
+    CALLERS, DOOR, EAR, Launch, PROGRESS_AFTER, Phase, RankState, STDIN, agent_token, complaints_token,
+};
 use crate::agent::{is_stale, watch_path};
 use crate::poller::Interest;
-use crate::wire::{BODY_BYTES_MAX, Down, Program, Setup, Start, VERSION};
+use crate::wire::{BODY_BYTES_MAX, Branch, Down, Program, Setup, Start, VERSION};
 
 impl Launch<'_> {
     /// Starts one agent a host; those of other hosts will call at the door.
     pub(super) fn start_agents(&mut self) -> anyhow::Result<()> {
-        let remote =
-            if self.agents.iter().all(|agent| agent.host.is_here()) { None } else { Some(self.remote()?) };
+        let remote = if self.agents.iter().all(|agent| agent.is_here) { None } else { Some(self.remote()?) };
         for index in 0..self.agents.len() {
-            let host = self.agents[index].host.clone();
             match &remote {
-                Some(remote) if !host.is_here() => {
+                _ if !self.tree.is_direct(index) => {}
+                Some(remote) if !self.agents[index].is_here => {
                     if let Err(error) = self.call_agent(remote, index) {
                         self.not_started(index, 1, format!("{error:#}"));
                         return Ok(());
@@ -46,16 +48,16 @@ impl Launch<'_> {
         self.poller.add(door.fd(), DOOR, Interest::Read)?;
         self.door = Some(door);
         let program = self.options.remote_program.as_deref();
-        Remote::new(&self.options.remote_shell, program, &addresses, self.key.clone())
+        let remote = Remote::new(&self.options.remote_shell, program, &addresses, self.key.clone())?;
+        self.remote_program = Some(remote.program().to_owned());
+        Ok(remote)
     }
 
     fn call_agent(&mut self, remote: &Remote, index: usize) -> anyhow::Result<()> {
         let agent = &mut self.agents[index];
-        let called = remote.start(u32::try_from(index).unwrap_or(u32::MAX), &agent.host.name)?;
-        agent.pid = Some(called.pid);
-        agent.line = called.line;
+        let called = remote.start(u32::try_from(index).unwrap_or(u32::MAX), &agent.host)?;
         self.poller.add(&called.complaints, complaints_token(index), Interest::Read)?;
-        agent.complaints = Some(called.complaints);
+        agent.called(called);
         Ok(())
     }
 
@@ -77,8 +79,8 @@ impl Launch<'_> {
         let Some(door) = &mut self.door else { return Ok(()) };
         let Heard::Member(who, stream) = door.hear(number) else { return Ok(()) };
         let index = who as usize;
-        let expected = |agent: &super::Agent| agent.state == State::Starting && agent.link.is_none();
-        if !self.agents.get(index).is_some_and(expected) {
+        let is_expected = self.agents.get(index).is_some_and(super::Agent::is_expected);
+        if !is_expected || !self.tree.is_direct(index) {
             return Ok(());
         }
         self.poller.remove(stream.as_fd())?;
@@ -94,11 +96,33 @@ impl Launch<'_> {
             );
             return self.not_started(index, 1, reason);
         }
+        if self.agents[index].is_over() {
+            return;
+        }
         self.agents[index].state = State::Ready;
+        if self.tree.is_direct(index) {
+            self.grow(index);
+        }
         self.agents[index].capacity = Some((ranks_max, limit));
         if self.phase == Phase::Starting && self.agents.iter().all(|agent| agent.state == State::Ready) {
             self.start_ranks();
         }
+    }
+
+    /// Has an agent start those behind it, which see to the ones behind them.
+    fn grow(&mut self, index: usize) {
+        let behind = self.tree.behind(index);
+        let Some(remote) = self.remote_program.clone().filter(|_| !behind.is_empty()) else { return };
+        let hosts = behind.into_iter().map(|host| (host as u32, self.agents[host].host.clone())).collect();
+        let branch = Branch {
+            fan_out: self.options.fan_out,
+            shell: self.options.remote_shell.clone(),
+            program: remote,
+            interface: self.options.interface.clone(),
+            ports: self.options.port_range,
+            hosts,
+        };
+        self.say_to(index, &Down::Branch(branch));
     }
 
     fn start_ranks(&mut self) {
@@ -120,6 +144,7 @@ impl Launch<'_> {
         for index in 0..self.agents.len() {
             self.start_ranks_on(index);
         }
+        self.ear = Ear::open().ok().filter(|ear| self.poller.add(ear.fd(), EAR, Interest::Read).is_ok());
         if let Some(rank) = self.options.stdin.0 {
             // Without an input the rank reads the end of file.
             self.input = Input::start(rank, &self.poller, STDIN).ok();
@@ -136,7 +161,7 @@ impl Launch<'_> {
             input_rank: self.options.stdin.0,
         };
         self.say_to(index, &Down::Setup(setup));
-        let is_here = self.agents[index].complaints.is_none() && self.agents[index].line.is_empty();
+        let is_here = self.agents[index].is_here;
         for (program, _) in self.plan.programs.clone() {
             let program = if is_here { program } else { with_our_variables(program) };
             self.say_to(index, &Down::Program(program));
@@ -149,7 +174,7 @@ impl Launch<'_> {
     /// Says who has not answered yet.
     pub(super) fn report_progress(&mut self) {
         let waiting = self.agents.iter().filter(|agent| agent.state == State::Starting);
-        let waiting: Vec<_> = waiting.map(|agent| agent.host.name.as_str()).collect();
+        let waiting: Vec<_> = waiting.map(|agent| agent.host.as_str()).collect();
         if waiting.is_empty() || self.phase != Phase::Starting {
             self.progress_at = None;
             return;
@@ -168,7 +193,7 @@ impl Launch<'_> {
 
     /// A host where nothing can be started.
     pub(super) fn not_started(&mut self, index: usize, status: i32, reason: String) {
-        let host = self.agents[index].host.name.clone();
+        let host = self.agents[index].host.clone();
         self.fail(Failure::NotStarted { host, status, reason });
     }
 }

@@ -14,19 +14,51 @@ const BACKLOG: i32 = 4096;
 /// More addresses than a host with many networks has; a card has only so much room.
 const ADDRESSES_MAX: usize = 16;
 
-/// Listens on `wanted`, or on every address of the host with a port of the system's choice.
+/// Listens on each of `wanted`.
 pub(crate) fn listen(wanted: &[SocketAddr]) -> Result<Vec<OwnedFd>, Errno> {
-    if !wanted.is_empty() {
-        return wanted.iter().map(listen_on).collect();
+    wanted.iter().map(listen_on).collect()
+}
+
+/// Listens on one port of `ports`, the same on all of `places`; on some of them if that is all there is.
+pub(crate) fn listen_on_one_port(
+    places: &[IpAddr],
+    ports: impl Iterator<Item = u16>,
+) -> Result<Vec<OwnedFd>, Errno> {
+    let mut last = Errno::ADDRNOTAVAIL;
+    'ports: for mut port in ports {
+        let mut listeners = Vec::new();
+        for place in places {
+            match listen_on(&SocketAddr::new(*place, port)) {
+                Ok(listener) => {
+                    port = bound_to(&listener).map_or(port, |bound| bound.port());
+                    listeners.push(listener);
+                }
+                Err(Errno::ADDRINUSE) => {
+                    last = Errno::ADDRINUSE;
+                    continue 'ports;
+                }
+                Err(error) => last = error,
+            }
+        }
+        if !listeners.is_empty() {
+            return Ok(listeners);
+        }
     }
-    // Two sockets with one port: an IPv6 socket that serves IPv4 too makes every packet take the longer way.
-    let first = listen_on(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
-    let port = first.as_ref().ok().and_then(bound_to).map_or(0, |bound| bound.port());
-    let second = listen_on(&SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)));
-    match (first, second) {
-        (Err(error), Err(_)) => Err(error),
-        (first, second) => Ok(first.into_iter().chain(second).collect()),
-    }
+    Err(last)
+}
+
+/// Every address of the host. Two sockets with one port: an IPv6 socket that serves IPv4 too makes every packet take the
+/// longer way.
+pub(crate) const EVERYWHERE: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
+
+/// The addresses of one interface that mean the same to everybody.
+pub(crate) fn addresses_of(interface: &str) -> Vec<IpAddr> {
+    let all = if_addrs::get_if_addrs().unwrap_or_default().into_iter();
+    all.filter(|found| found.name == interface)
+        .map(|found| found.ip())
+        .filter(|ip| !is_link_local(ip))
+        .collect()
 }
 
 /// Where a socket is bound.

@@ -1,0 +1,347 @@
+//! Put, get and atomics on symmetric memory: on the spot where it is within reach, counted while they travel otherwise.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Waker;
+
+use barewire_core::region::{Atomic, Key, Memory, Op, RegionError, Rights, Width};
+use barewire_core::wait::Waiting;
+use barewire_core::{Deliver, Endpoint, Peer, SendError};
+
+use super::{Error, Symmetric, World};
+
+/// An operation that travels.
+#[derive(Debug)]
+pub(super) struct Travelling {
+    op: Op,
+    peer: Peer,
+    tell: Option<Phase>,
+}
+
+/// An operation under way whose end somebody waits for by itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Phase(Arc<Mutex<Option<Result<u64, Error>>>>);
+
+impl Phase {
+    pub fn outcome(&self) -> Option<Result<u64, Error>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn end(&self, outcome: Result<u64, Error>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+    }
+}
+
+/// Operations that may travel at a time before one more waits for some to end.
+const TRAVELLING_MAX: usize = 4096;
+/// The scratch memory that is kept; longer gets make their own.
+pub(super) const SCRATCH_BYTES: usize = 64 << 10;
+
+impl<L: Deliver> World<L> {
+    /// Puts `bytes` into a rank's block. They are in place, or on their way: see [`World::quiet`].
+    #[inline]
+    pub fn put(&mut self, memory: &Symmetric, rank: u32, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        if self.put_now(memory, rank, offset, bytes)? {
+            return Ok(());
+        }
+        self.put_afar(memory.key(rank)?, offset, bytes, None)
+    }
+
+    /// Puts `bytes` into a rank's block, and waits until they are in place.
+    #[inline]
+    pub fn put_and_wait(
+        &mut self,
+        memory: &Symmetric,
+        rank: u32,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), Error> {
+        if self.put_now(memory, rank, offset, bytes)? {
+            return Ok(());
+        }
+        let key = memory.key(rank)?;
+        let op = self.start(key.owner, |endpoint| endpoint.put(key, offset, bytes))?;
+        self.finish(op).map(|_| ())
+    }
+
+    /// Puts bytes where they are within reach; false if they are not.
+    #[inline]
+    pub(crate) fn put_now(
+        &mut self,
+        memory: &Symmetric,
+        rank: u32,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<bool, Error> {
+        let key = memory.key(rank)?;
+        let Some(there) = self.endpoint.reach(key, Rights::WRITE)? else { return Ok(false) };
+        if !there.write(place(offset)?, bytes) {
+            return Err(Error::OUT_OF_RANGE);
+        }
+        self.acted(key.owner);
+        Ok(true)
+    }
+
+    pub(crate) fn put_afar(
+        &mut self,
+        key: Key,
+        offset: u64,
+        bytes: &[u8],
+        tell: Option<&Phase>,
+    ) -> Result<(), Error> {
+        let op = self.start(key.owner, |endpoint| endpoint.put(key, offset, bytes))?;
+        self.track(op, key.owner, tell)
+    }
+
+    /// Gets bytes of a rank's block, and waits for them.
+    #[inline]
+    pub fn get(&mut self, memory: &Symmetric, rank: u32, offset: u64, into: &mut [u8]) -> Result<(), Error> {
+        if self.get_now(memory, rank, offset, into)? {
+            return Ok(());
+        }
+        self.get_from_afar(memory.key(rank)?, offset, into)
+    }
+
+    /// Gets bytes that are within reach; false if they are not.
+    #[inline]
+    pub(crate) fn get_now(
+        &mut self,
+        memory: &Symmetric,
+        rank: u32,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<bool, Error> {
+        let key = memory.key(rank)?;
+        let Some(there) = self.endpoint.reach(key, Rights::READ)? else { return Ok(false) };
+        if !there.read(place(offset)?, into) {
+            return Err(Error::OUT_OF_RANGE);
+        }
+        self.acted(key.owner);
+        Ok(true)
+    }
+
+    fn get_from_afar(&mut self, key: Key, offset: u64, into: &mut [u8]) -> Result<(), Error> {
+        let scratch =
+            if into.len() <= SCRATCH_BYTES { self.scratch.clone() } else { Memory::private(into.len()) };
+        let len = into.len() as u64;
+        let op = self.start(key.owner, |endpoint| endpoint.get(key, offset, &scratch, 0, len))?;
+        let got = self.finish(op);
+        if got.is_err() {
+            // It may still arrive, so the place where it lands is not used again.
+            self.scratch = Memory::private(SCRATCH_BYTES);
+        }
+        got?;
+        let read = scratch.read(0, into);
+        debug_assert!(read, "the scratch is as long as what was asked for");
+        Ok(())
+    }
+
+    /// Starts to get bytes of a rank's block into memory of this one. They are there after [`World::quiet`].
+    pub fn get_start(
+        &mut self,
+        memory: &Symmetric,
+        rank: u32,
+        offset: u64,
+        (into, at): (&Memory, u64),
+        len: u64,
+    ) -> Result<(), Error> {
+        if self.get_into_now(memory, rank, offset, (into, at), len)? {
+            return Ok(());
+        }
+        self.get_afar(memory.key(rank)?, offset, (into, at), len, None)
+    }
+
+    /// Gets bytes into memory of this rank, if they are within reach of a copy; false if they are not.
+    pub(crate) fn get_into_now(
+        &mut self,
+        memory: &Symmetric,
+        rank: u32,
+        offset: u64,
+        (into, at): (&Memory, u64),
+        len: u64,
+    ) -> Result<bool, Error> {
+        let key = memory.key(rank)?;
+        if rank == self.rank() {
+            // It may overlap with where it goes.
+            return Ok(false);
+        }
+        let Some(there) = self.endpoint.reach(key, Rights::READ)? else { return Ok(false) };
+        let from = there.wire_ref(place(offset)?, place(len)?);
+        let to = into.wire_mut(place(at)?, place(len)?);
+        let (Some(mut from), Some(mut to)) = (from, to) else { return Err(Error::OUT_OF_RANGE) };
+        to.write_from(&mut from);
+        self.acted(key.owner);
+        Ok(true)
+    }
+
+    pub(crate) fn get_afar(
+        &mut self,
+        key: Key,
+        offset: u64,
+        (into, at): (&Memory, u64),
+        len: u64,
+        tell: Option<&Phase>,
+    ) -> Result<(), Error> {
+        let op = self.start(key.owner, |endpoint| endpoint.get(key, offset, into, at, len))?;
+        self.track(op, key.owner, tell)
+    }
+
+    /// Updates one word of a rank's block and gives its old value.
+    #[inline]
+    pub fn atomic(
+        &mut self,
+        memory: &Symmetric,
+        rank: u32,
+        offset: u64,
+        width: Width,
+        what: Atomic,
+    ) -> Result<u64, Error> {
+        let key = memory.key(rank)?;
+        match self.endpoint.reach(key, Rights::ATOMIC)? {
+            Some(there) => {
+                let old = what.apply(there, offset, width)?;
+                self.acted(key.owner);
+                Ok(old)
+            }
+            None => {
+                let op = self.start(key.owner, |endpoint| endpoint.atomic(key, offset, width, what))?;
+                self.finish(op)
+            }
+        }
+    }
+
+    /// Starts to update one word of a rank's block, without interest in its old value. It has happened after [`World::quiet`].
+    pub fn atomic_start(
+        &mut self,
+        memory: &Symmetric,
+        rank: u32,
+        offset: u64,
+        width: Width,
+        what: Atomic,
+    ) -> Result<(), Error> {
+        let key = memory.key(rank)?;
+        match self.endpoint.reach(key, Rights::ATOMIC)? {
+            Some(there) => {
+                what.apply(there, offset, width)?;
+                self.acted(key.owner);
+                Ok(())
+            }
+            None => {
+                let op = self.start(key.owner, |endpoint| endpoint.atomic(key, offset, width, what))?;
+                self.track(op, key.owner, None)
+            }
+        }
+    }
+
+    /// Waits until everything this rank has started has ended; the first failure of any is its error. Operations started
+    /// later do not overtake it.
+    #[inline]
+    pub fn quiet(&mut self) -> Result<(), Error> {
+        if !self.travelling.is_empty() {
+            self.wait_until_travelling(0)?;
+        }
+        match self.failed.take() {
+            None => Ok(()),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// Whether everything this rank has started has ended.
+    pub fn is_quiet(&mut self) -> bool {
+        self.poll();
+        self.travelling.is_empty()
+    }
+
+    /// Waits until one of the operations under way has ended; if there is none, only polls.
+    pub(crate) fn wait_for_any(&mut self) -> Result<(), Error> {
+        match self.travelling.len() {
+            0 => {
+                self.poll();
+                std::thread::yield_now();
+                Ok(())
+            }
+            some => self.wait_until_travelling(some - 1),
+        }
+    }
+
+    fn wait_until_travelling(&mut self, most: usize) -> Result<(), Error> {
+        let World { endpoint, hub, travelling, failed, timeout, .. } = self;
+        while travelling.len() > most {
+            let waiting = Waiting { what: "the end of region operations", on: Some(travelling[0].peer) };
+            let mut ended = 0;
+            let waited = endpoint.wait_for(waiting, hub, *timeout, |endpoint, _| {
+                ended += reap(endpoint, travelling, failed);
+                ended > 0
+            });
+            reap(endpoint, travelling, failed);
+            waited?;
+        }
+        Ok(())
+    }
+
+    /// Takes the outcomes of what has ended.
+    pub(super) fn reap(&mut self) {
+        if reap(&mut self.endpoint, &mut self.travelling, &mut self.failed) > 0 {
+            self.wakers.drain(..).for_each(Waker::wake);
+        }
+    }
+
+    fn track(&mut self, op: Op, peer: Peer, tell: Option<&Phase>) -> Result<(), Error> {
+        self.travelling.push(Travelling { op, peer, tell: tell.cloned() });
+        if self.travelling.len() >= TRAVELLING_MAX {
+            self.wait_until_travelling(TRAVELLING_MAX / 2)?;
+        }
+        Ok(())
+    }
+
+    /// Starts an operation that travels, as soon as there is room for it.
+    fn start(
+        &mut self,
+        peer: Peer,
+        mut start: impl FnMut(&mut Endpoint) -> Result<Op, RegionError>,
+    ) -> Result<Op, Error> {
+        const FULL: Result<Op, RegionError> = Err(RegionError::Send(SendError::Full));
+        let mut started = start(&mut self.endpoint);
+        if started == FULL {
+            let waiting = Waiting { what: "room for a region operation", on: Some(peer) };
+            let World { endpoint, hub, travelling, failed, timeout, .. } = self;
+            endpoint.wait_for(waiting, hub, *timeout, |endpoint, _| {
+                reap(endpoint, travelling, failed);
+                started = start(endpoint);
+                started != FULL
+            })?;
+        }
+        Ok(started?)
+    }
+
+    fn finish(&mut self, op: Op) -> Result<u64, Error> {
+        Ok(self.endpoint.finish(&mut self.hub, op, self.timeout)?)
+    }
+}
+
+/// Takes the outcomes of what has ended, and says of how many.
+fn reap(endpoint: &mut Endpoint, travelling: &mut Vec<Travelling>, failed: &mut Option<Error>) -> usize {
+    let before = travelling.len();
+    travelling.retain(|Travelling { op, tell, .. }| {
+        let Some(outcome) = endpoint.take(*op) else { return true };
+        let outcome = outcome.map_err(Error::from);
+        match tell {
+            Some(phase) => {
+                if let Err(error) = &outcome {
+                    failed.get_or_insert_with(|| error.clone());
+                }
+                phase.end(outcome);
+            }
+            None => {
+                if let Err(error) = outcome {
+                    failed.get_or_insert(error);
+                }
+            }
+        }
+        false
+    });
+    before - travelling.len()
+}
+
+fn place(offset: u64) -> Result<usize, Error> {
+    usize::try_from(offset).map_err(|_| Error::OUT_OF_RANGE)
+}

@@ -1,0 +1,315 @@
+//! Shmem.
+
+use std::time::Duration;
+
+use barewire::core::Peer;
+use barewire::core::region::RegionError;
+use barewire::shmem::{Cmp, Error, Op, Shmem, Signal, Team};
+
+use crate::kit::{PATIENCE, Wire, scramble};
+
+const HEAP: usize = 1 << 20;
+
+fn run(wire: &Wire, pes: u32, body: impl Fn(&Shmem) + Sync) {
+    wire.run(pes, |endpoint| {
+        let shmem = Shmem::init(endpoint, HEAP).unwrap();
+        shmem.set_timeout(PATIENCE);
+        body(&shmem);
+        shmem.finalize().unwrap();
+    });
+}
+
+pub fn puts_and_gets_of_all_forms(wire: &Wire) {
+    let long = wire.times(20_000) as usize;
+    run(wire, 3, |shmem| {
+        let (me, right) = (shmem.my_pe(), (shmem.my_pe() + 1) % 3);
+        let left = (me + 2) % 3;
+        let words = shmem.calloc::<u64>(long).unwrap();
+        let other = shmem.calloc::<u64>(long).unwrap();
+        let values =
+            |pe: u32| (0..long as u64).map(|i| scramble(i ^ u64::from(pe) << 40)).collect::<Vec<_>>();
+        shmem.put(words, 0, &values(me), right).unwrap();
+        shmem.barrier_all().unwrap();
+        assert!(shmem.read(words, 0, long).unwrap() == values(left), "put");
+        let mut got = vec![0; long - 3];
+        shmem.get(&mut got, words, 3, right).unwrap();
+        assert!(got == values(me)[3..], "get");
+        shmem.get_nbi((other, 0), (words, 0), long, right).unwrap();
+        shmem.quiet().unwrap();
+        assert!(shmem.read(other, 0, long).unwrap() == values(me), "get_nbi");
+        shmem.barrier_all().unwrap();
+        for i in 0..10 {
+            shmem.put_nbi(words, i, &[i as u64 * 100 + u64::from(me)], right).unwrap();
+        }
+        shmem.barrier_all().unwrap();
+        let expected: Vec<u64> = (0..10).map(|i| i * 100 + u64::from(left)).collect();
+        assert_eq!(shmem.read(words, 0, 10).unwrap(), expected, "put_nbi");
+        assert_eq!(shmem.g(words, 9, right).unwrap(), 900 + u64::from(me));
+        shmem.barrier_all().unwrap();
+        shmem.p(words, 9, 1, me).unwrap();
+        assert_eq!(shmem.g(words, 9, me).unwrap(), 1, "one's own memory too");
+        shmem.barrier_all().unwrap();
+        shmem.iput(words, 2, 7, &[1, 2, 3, 4, 5, 6], 2, 3, right).unwrap();
+        shmem.barrier_all().unwrap();
+        assert_eq!([2, 9, 16].map(|i| shmem.read(words, i, 1).unwrap()[0]), [1, 3, 5]);
+        let mut spaced = [0; 5];
+        shmem.iget(&mut spaced, 2, words, 2, 7, 3, right).unwrap();
+        assert_eq!(spaced, [1, 0, 3, 0, 5]);
+    });
+}
+
+pub fn a_fence_orders_puts(wire: &Wire) {
+    let rounds = wire.times(200);
+    run(wire, 2, |shmem| {
+        let me = shmem.my_pe();
+        let data = shmem.calloc::<u64>(2000).unwrap();
+        let flag = shmem.calloc::<u64>(1).unwrap();
+        for round in 1..=rounds {
+            // Long, then short: without the fence the flag could be first.
+            if me == 0 {
+                shmem.put(data, 0, &vec![round; 2000], 1).unwrap();
+                shmem.fence().unwrap();
+                shmem.p(flag, 0, round, 1).unwrap();
+                shmem.wait_until(flag, 0, Cmp::Eq, round).unwrap();
+            } else {
+                assert_eq!(shmem.wait_until(flag, 0, Cmp::Ge, round).unwrap(), round);
+                assert!(shmem.read(data, 0, 2000).unwrap().iter().all(|&word| word == round));
+                shmem.p(flag, 0, round, 0).unwrap();
+            }
+        }
+    });
+}
+
+pub fn concurrent_atomics_lose_nothing(wire: &Wire) {
+    let each = wire.times(500);
+    run(wire, 4, |shmem| {
+        let me = u64::from(shmem.my_pe());
+        let word = shmem.calloc::<u64>(3).unwrap();
+        let narrow = shmem.calloc::<i32>(2).unwrap();
+        let mut seen = Vec::new();
+        for _ in 0..each {
+            seen.push(shmem.atomic_fetch_inc(word, 0, 1).unwrap());
+            shmem.atomic_add(word, 1, 1 + me, 1).unwrap();
+            shmem.atomic_add(narrow, 0, -1, 2).unwrap();
+        }
+        shmem.barrier_all().unwrap();
+        assert!(seen.windows(2).all(|pair| pair[0] < pair[1]), "nobody gets a number twice");
+        assert_eq!(shmem.atomic_fetch(word, 0, 1).unwrap(), 4 * each);
+        assert_eq!(shmem.atomic_fetch(word, 1, 1).unwrap(), 10 * each);
+        assert_eq!(shmem.atomic_fetch(narrow, 0, 2).unwrap(), -4 * each as i32);
+        assert_eq!(shmem.atomic_fetch(narrow, 1, 2).unwrap(), 0, "the neighbour word is untouched");
+        shmem.barrier_all().unwrap();
+        shmem.atomic_or(word, 2, 1 << me, 0).unwrap();
+        shmem.barrier_all().unwrap();
+        assert_eq!(shmem.atomic_fetch_xor(word, 2, 0, 0).unwrap(), 0b1111);
+        shmem.barrier_all().unwrap();
+        shmem.atomic_and(word, 2, !(1 << me), 0).unwrap();
+        shmem.barrier_all().unwrap();
+        assert_eq!(shmem.atomic_fetch(word, 2, 0).unwrap(), 0);
+        shmem.barrier_all().unwrap();
+        // One of all wins.
+        let won = shmem.atomic_compare_swap(word, 2, 0, 10 + me, 0).unwrap() == 0;
+        let winners = shmem.reduce(shmem.team_world(), Op::Sum, &[u32::from(won)]).unwrap();
+        assert_eq!(winners, [1]);
+        assert_eq!(shmem.atomic_fetch(word, 2, 0).unwrap() == 10 + me, won);
+        shmem.barrier_all().unwrap();
+        shmem.atomic_set(word, 2, 5, 0).unwrap();
+        shmem.barrier_all().unwrap();
+        assert_eq!(shmem.atomic_swap(word, 2, 5, 0).unwrap(), 5);
+    });
+}
+
+pub fn a_sleeper_is_woken_by_a_put(wire: &Wire) {
+    run(wire, 2, |shmem| {
+        let flag = shmem.calloc::<u32>(1).unwrap();
+        // So that memory is mapped where it can be, and no packet wakes the sleeper.
+        for _ in 0..5 {
+            shmem.g(flag, 0, 1 - shmem.my_pe()).unwrap();
+        }
+        shmem.barrier_all().unwrap();
+        for round in 1..=5 {
+            if shmem.my_pe() == 0 {
+                // Long enough for the other to fall asleep, and then to be found asleep.
+                std::thread::sleep(Duration::from_millis(15));
+                shmem.p(flag, 0, round, 1).unwrap();
+                shmem.quiet().unwrap();
+            } else {
+                shmem.wait_until(flag, 0, Cmp::Eq, round).unwrap();
+            }
+        }
+    });
+}
+
+pub fn waits_find_any_some_and_all(wire: &Wire) {
+    run(wire, 4, |shmem| {
+        let me = shmem.my_pe();
+        let flags = shmem.calloc::<i64>(4).unwrap();
+        if me > 0 {
+            shmem.p(flags, me as usize, -i64::from(me), 0).unwrap();
+            shmem.quiet().unwrap();
+            return;
+        }
+        let first = shmem.wait_until_any(flags, 0, 4, Cmp::Lt, 0).unwrap();
+        assert!((1..4).contains(&first));
+        let some = shmem.wait_until_some(flags, 1, 3, Cmp::Ne, 0).unwrap();
+        assert!(some.contains(&first));
+        shmem.wait_until_all(flags, 1, 3, Cmp::Le, -1).unwrap();
+        assert_eq!(shmem.read(flags, 0, 4).unwrap(), [0, -1, -2, -3]);
+        assert_eq!(shmem.test(flags, 0, Cmp::Gt, 0), Ok(false));
+        assert_eq!(shmem.test(flags, 0, Cmp::Ge, 0), Ok(true));
+    });
+}
+
+pub fn a_signal_comes_after_its_data(wire: &Wire) {
+    let rounds = wire.times(100);
+    run(wire, 3, |shmem| {
+        let me = shmem.my_pe();
+        let data = shmem.calloc::<u64>(3 * 500).unwrap();
+        let signal = shmem.calloc::<u64>(1).unwrap();
+        for round in 1..=rounds {
+            let mine = vec![round * 10 + u64::from(me); 500];
+            for pe in (0..3).filter(|&pe| pe != me) {
+                shmem.put_signal(data, 500 * me as usize, &mine, signal, Signal::Add(1), pe).unwrap();
+            }
+            shmem.signal_wait_until(signal, Cmp::Ge, 2 * round).unwrap();
+            for from in (0..3).filter(|&pe| pe != me) {
+                let seen = shmem.read(data, 500 * from as usize, 500).unwrap();
+                assert!(seen.iter().all(|&word| word == round * 10 + u64::from(from)));
+            }
+            shmem.barrier_all().unwrap();
+        }
+        assert_eq!(shmem.signal_fetch(signal).unwrap(), 2 * rounds);
+    });
+}
+
+pub fn locks_exclude(wire: &Wire) {
+    let each = wire.times(60);
+    run(wire, 3, |shmem| {
+        let lock = shmem.calloc::<u64>(1).unwrap();
+        let count = shmem.calloc::<u64>(1).unwrap();
+        for _ in 0..each {
+            shmem.set_lock(lock).unwrap();
+            let seen = shmem.g(count, 0, 2).unwrap();
+            shmem.p(count, 0, seen + 1, 2).unwrap();
+            shmem.clear_lock(lock).unwrap();
+        }
+        shmem.barrier_all().unwrap();
+        assert_eq!(shmem.g(count, 0, 2).unwrap(), 3 * each);
+        assert!(shmem.clear_lock(lock).is_err(), "it is nobody's");
+    });
+}
+
+pub fn collectives_over_active_sets_and_teams(wire: &Wire) {
+    run(wire, 5, |shmem| {
+        let me = shmem.my_pe();
+        let world = shmem.team_world();
+        let odd = Team::active_set(1, 1, 2).unwrap();
+        let tail = shmem.team_split_strided(world, 2, 1, 3).unwrap();
+        assert_eq!(tail.is_some(), me >= 2);
+        for team in [Some(world), (me % 2 == 1).then_some(odd), tail].into_iter().flatten() {
+            let (n, index) = (team.n_pes() as usize, team.pe_of(me).unwrap());
+            let ranks: Vec<u32> = (0..team.n_pes()).map(|i| team.translate(i).unwrap()).collect();
+            for root in 0..team.n_pes() {
+                let mut values = [if index == root { root + 100 } else { 0 }; 3];
+                shmem.broadcast(team, root, &mut values).unwrap();
+                assert_eq!(values, [root + 100; 3]);
+            }
+            let sum = shmem.reduce(team, Op::Sum, &[me, 1]).unwrap();
+            assert_eq!(sum, [ranks.iter().sum(), n as u32]);
+            assert_eq!(shmem.reduce(team, Op::Max, &[me]).unwrap(), [*ranks.iter().max().unwrap()]);
+            assert_eq!(shmem.reduce(team, Op::Min, &[me]).unwrap(), [*ranks.iter().min().unwrap()]);
+            assert_eq!(
+                shmem.reduce(team, Op::Xor, &[1u8 << me]).unwrap(),
+                [ranks.iter().map(|r| 1 << r).sum()]
+            );
+            assert_eq!(shmem.reduce(team, Op::Prod, &[2.0]).unwrap(), [2f64.powi(n as i32)]);
+            assert!(shmem.reduce(team, Op::Or, &[1.0]).is_err());
+            let uneven = shmem.collect(team, &vec![me; me as usize]).unwrap();
+            let expected: Vec<u32> = ranks.iter().flat_map(|&r| vec![r; r as usize]).collect();
+            assert_eq!(uneven, expected);
+            assert_eq!(shmem.fcollect(team, &[me]).unwrap(), ranks);
+            let out: Vec<u32> = ranks.iter().flat_map(|&to| [me * 10, to]).collect();
+            let came = shmem.alltoall(team, &out, 2).unwrap();
+            let expected: Vec<u32> = ranks.iter().flat_map(|&from| [from * 10, me]).collect();
+            assert_eq!(came, expected);
+            let (mut into, spaced) = (vec![0; 2 * n], (0..3 * n as u32).collect::<Vec<_>>());
+            shmem.alltoalls(team, &mut into, 2, &spaced, 3, 1).unwrap();
+            assert!((0..n).all(|i| into[2 * i] == 3 * index && into[2 * i + 1] == 0));
+            shmem.barrier(team).unwrap();
+        }
+        if me % 2 == 0 {
+            assert_eq!(shmem.team_sync(odd), Err(Error::NotMember));
+        }
+    });
+}
+
+pub fn teams_split_in_rows_and_columns(wire: &Wire) {
+    run(wire, 5, |shmem| {
+        // 0 1 2
+        // 3 4
+        let me = shmem.my_pe();
+        let (row, column) = shmem.team_split_2d(shmem.team_world(), 3).unwrap();
+        assert_eq!((row.pe_of(me), column.pe_of(me)), (Some(me % 3), Some(me / 3)));
+        assert_eq!(
+            (row.n_pes(), column.n_pes()),
+            (if me < 3 { 3 } else { 2 }, if me % 3 == 2 { 1 } else { 2 })
+        );
+        let rows = shmem.reduce(row, Op::Sum, &[me]).unwrap();
+        let columns = shmem.reduce(column, Op::Sum, &[me]).unwrap();
+        assert_eq!(rows, [if me < 3 { 3 } else { 7 }]);
+        assert_eq!(columns, [[3, 5, 2][me as usize % 3]]);
+        assert_eq!(row.translate_pe(0, column), (me % 3 == 0).then_some(me / 3));
+    });
+}
+
+pub fn the_heap_is_symmetric_and_bounded(wire: &Wire) {
+    run(wire, 2, |shmem| {
+        assert!(matches!(shmem.malloc::<u8>(2 * HEAP), Err(Error::HeapFull { .. })));
+        let a = shmem.malloc::<u8>(HEAP / 2).unwrap();
+        shmem.write(a, 0, &vec![7; HEAP / 2]).unwrap();
+        assert!(matches!(shmem.calloc::<u8>(HEAP / 2 + 1), Err(Error::HeapFull { .. })));
+        shmem.free(a).unwrap();
+        assert_eq!(shmem.free(a), Err(Error::NotAllocated), "only once");
+        let b = shmem.calloc::<u8>(HEAP / 2).unwrap();
+        assert!(shmem.read(b, 0, HEAP / 2).unwrap().iter().all(|&byte| byte == 0));
+    });
+}
+
+pub fn what_does_not_fit_is_an_error_and_touches_nothing(wire: &Wire) {
+    run(wire, 2, |shmem| {
+        let other = 1 - shmem.my_pe();
+        let words = shmem.calloc::<u32>(8).unwrap();
+        let outside = || Error::Region(RegionError::OutOfRange);
+        assert_eq!(shmem.put(words, 5, &[1; 4], other), Err(outside()));
+        assert_eq!(shmem.put(words, usize::MAX, &[1], other), Err(outside()));
+        assert_eq!(shmem.get(&mut [0; 9], words, 0, other), Err(outside()));
+        assert_eq!(shmem.iput(words, 1, 7, &[1, 1], 1, 2, other), Err(outside()));
+        assert_eq!(shmem.atomic_add(words, 8, 1, other), Err(outside()));
+        assert_eq!(shmem.get_nbi((words, 4), (words, 0), 5, other), Err(outside()));
+        assert_eq!(shmem.write(words, 8, &[1]), Err(outside()));
+        assert_eq!(shmem.wait_until(words, 8, Cmp::Eq, 0), Err(outside()));
+        let nobody = Err(Error::NoSuchRank { rank: 2, size: 2 });
+        assert_eq!(shmem.p(words, 0, 1, 2), nobody);
+        assert_eq!(shmem.g(words, 0, 2).map(|_| ()), nobody);
+        assert!(!shmem.pe_accessible(2) && shmem.pe_accessible(other));
+        shmem.barrier_all().unwrap();
+        assert_eq!(shmem.read(words, 0, 8).unwrap(), [0; 8]);
+    });
+}
+
+pub fn waiting_for_the_dead_is_an_error(wire: &Wire) {
+    wire.run(2, |endpoint| {
+        let shmem = Shmem::init(endpoint, HEAP).unwrap();
+        shmem.set_timeout(PATIENCE);
+        let flag = shmem.calloc::<u64>(1).unwrap();
+        shmem.barrier_all().unwrap();
+        if shmem.my_pe() == 1 {
+            return;
+        }
+        assert_eq!(shmem.wait_until(flag, 0, Cmp::Ne, 0), Err(Error::Lost(Peer(1))));
+        assert_eq!(shmem.barrier_all(), Err(Error::Lost(Peer(1))));
+        assert!(!shmem.pe_accessible(1));
+        assert_eq!(shmem.p(flag, 0, 1, 1), Err(Error::Lost(Peer(1))));
+        assert_eq!(shmem.set_lock(flag), Ok(()), "the lock is at PE 0, which is here");
+    });
+}

@@ -1,0 +1,135 @@
+//! The libraries we are compared with: where they are, how they are started, and what installs them.
+
+mod mpi;
+mod programs;
+mod tools;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+
+use super::driver::Driver;
+use super::options::Via;
+use super::session::Session;
+use super::worker::{Answer, Command};
+
+pub use mpi::ours;
+
+/// What is installed, and how to install the rest
+#[derive(Debug, clap::Args)]
+pub struct PeersOptions {
+    /// Install what is missing and comes from PyPI, each into a Python environment of its own
+    #[arg(long)]
+    install: bool,
+}
+
+/// Somebody to be compared with. Adding one is an implementation of this and a line in [`all`].
+pub trait Peer {
+    /// What people call it.
+    fn name(&self) -> &'static str;
+    /// Which layer of ours does the same job.
+    fn beside(&self) -> &'static str;
+    /// What to type if it is not here.
+    fn missing(&self) -> Option<String>;
+    /// Gets it, if that is ours to do; says whether it was.
+    fn install(&self) -> Result<bool> {
+        Ok(false)
+    }
+    /// Its version, as it tells itself.
+    fn version(&self) -> String;
+    /// Whether it can do this at all.
+    fn can(&self, what: &str, via: Via, ranks: u32, bytes: usize) -> bool;
+    /// Starts it.
+    fn start(&self, ranks: u32, via: Via, pin: bool) -> Result<Box<dyn Running>>;
+}
+
+/// A peer that has been started.
+pub trait Running {
+    /// Does what a command says, and waits for what it came to.
+    fn ask(&mut self, command: &Command) -> Result<Answer>;
+}
+
+impl Running for Session {
+    fn ask(&mut self, command: &Command) -> Result<Answer> {
+        let verb = command.parts().1.to_owned();
+        Session::ask(self, &Command { what: verb, ..command.clone() })
+    }
+}
+
+/// Everybody we know.
+pub fn all() -> Vec<Box<dyn Peer>> {
+    let mut all: Vec<Box<dyn Peer>> = Vec::new();
+    all.extend(mpi::Mpi::ALL.into_iter().map(|peer| Box::new(peer) as Box<dyn Peer>));
+    all.extend(tools::all());
+    all.extend(programs::all());
+    all
+}
+
+/// One of our own layers in the place of a peer: a comparison with ourselves has to end in a tie.
+pub struct Ourselves {
+    driver: Driver,
+    api: String,
+    via: Via,
+    ranks: u32,
+}
+
+impl Ourselves {
+    pub fn new(driver: Driver, api: &str, via: Via, ranks: u32) -> Ourselves {
+        Ourselves { driver, api: api.to_owned(), via, ranks }
+    }
+}
+
+impl Running for Ourselves {
+    fn ask(&mut self, command: &Command) -> Result<Answer> {
+        let (_, verb) = command.parts();
+        self.driver.ask_command(
+            &self.api,
+            self.via,
+            self.ranks,
+            &Command { what: format!("{}/{verb}", self.api), ..command.clone() },
+        )
+    }
+}
+
+/// The launcher of the MPI in this folder, if it is installed.
+pub fn mpiexec(folder: &str) -> Option<PathBuf> {
+    home().ok().map(|home| home.join(folder).join("bin/mpiexec")).filter(|launcher| launcher.exists())
+}
+
+/// Where peers live: `BAREWIRE_PEERS`, or a folder in the user's cache.
+fn home() -> Result<PathBuf> {
+    if let Some(folder) = std::env::var_os("BAREWIRE_PEERS") {
+        return Ok(folder.into());
+    }
+    let home = std::env::var_os("HOME")
+        .context("HOME is not set; set BAREWIRE_PEERS to a folder for other libraries")?;
+    Ok(PathBuf::from(home).join(".cache/barewire/peers"))
+}
+
+/// The first line that a command prints, or nothing.
+fn first_line(command: &mut std::process::Command) -> String {
+    let output = command.stdin(std::process::Stdio::null()).output();
+    let text = output.map(|output| [output.stdout, output.stderr].concat()).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim().to_owned()
+}
+
+/// Whether a command is in PATH.
+fn in_path(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+}
+
+/// Lists the peers, or installs them.
+pub fn run(options: &PeersOptions) -> Result<()> {
+    for peer in all() {
+        match peer.missing() {
+            None => println!("{:<12} {}", peer.name(), peer.version()),
+            Some(_) if options.install && peer.install()? => {
+                println!("{:<12} installed: {}", peer.name(), peer.version());
+            }
+            Some(command) => println!("{:<12} missing; install it with: {command}", peer.name()),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! Active Messages II: credits, tags, translations; short, medium and bulk by size.
+
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+use barewire::am::{Bundle, Ep, Memory, Name, Node, Tag};
+use barewire_core::{Endpoint, Peer};
+
+use super::{BUFFER_BYTES, Bench, Kept, PATIENCE, Trips, each, until};
+use crate::perf::worker::Command;
+
+const DATA: u8 = 1;
+const HERE: u8 = 2;
+const KEY: Tag = Tag(0x6265_6e63);
+/// The most bytes that go as arguments.
+const SHORT_BYTES_MAX: usize = 64;
+/// Translations: one for each rank that can be told something.
+const RANKS_MAX: u32 = 200;
+
+/// What the handlers count.
+#[derive(Default, Debug)]
+struct Counts {
+    data: u64,
+    here: u32,
+}
+
+/// A rank that measures Active Messages II.
+pub struct Am2Bench {
+    node: Node<Counts>,
+    bundle: Bundle,
+    ep: Ep,
+    me: u32,
+    seen: u64,
+    out: Memory,
+}
+
+impl Am2Bench {
+    pub fn new(endpoint: Endpoint) -> Result<Am2Bench> {
+        let (me, size) = (endpoint.me().0, endpoint.size());
+        let mut node = Node::new(endpoint, Counts::default());
+        let bundle = node.allocate_bundle()?;
+        let ep = node.allocate_endpoint(bundle)?;
+        node.set_tag(ep, KEY)?;
+        node.set_seg(ep, Memory::shared(BUFFER_BYTES)?)?;
+        let mut into = vec![0; 8 << 10];
+        node.set_handler(ep, DATA, move |ctx, _| {
+            // What is bulk is in place already; what is medium is taken out of the packet.
+            ctx.read(&mut into);
+            ctx.state.data += 1;
+        })?;
+        node.set_handler(ep, HERE, |ctx, _| ctx.state.here += 1)?;
+        for rank in 0..size.min(RANKS_MAX) {
+            let name = Name { peer: Peer(rank), ..node.name(ep) };
+            node.map(ep, rank as u8, name, KEY)?;
+        }
+        Ok(Am2Bench { node, bundle, ep, me, seen: 0, out: Memory::shared(BUFFER_BYTES)? })
+    }
+
+    fn send(&mut self, bytes: usize) -> Result<()> {
+        let (ep, to) = (self.ep, (1 - self.me) as u8);
+        if bytes <= SHORT_BYTES_MAX {
+            return Ok(self.node.request(ep, to, DATA, &[1; SHORT_BYTES_MAX / 8][..bytes.div_ceil(8)])?);
+        }
+        Ok(self.node.request_xfer(ep, to, DATA, &[], 0, (&self.out, 0..bytes))?)
+    }
+
+    fn until(&mut self, data: u64) {
+        until(|| {
+            self.node.state().data >= data
+                || (self.node.poll(self.bundle) > 0 && self.node.state().data >= data)
+        });
+    }
+
+    fn latency(&mut self, bytes: usize, count: u64, trips: &mut Trips) -> Result<f64> {
+        let base = self.seen;
+        let start = Instant::now();
+        for trip in 1..=count {
+            if self.me == 0 {
+                self.send(bytes)?;
+            }
+            self.until(base + trip);
+            if self.me != 0 {
+                self.send(bytes)?;
+            }
+            trips.lap();
+        }
+        self.seen += count;
+        Ok(each(start, count * 2))
+    }
+
+    fn rate(&mut self, bytes: usize, count: u64, window: u64) -> Result<f64> {
+        let base = self.seen;
+        let windows = count.div_ceil(window);
+        let start = Instant::now();
+        for n in 1..=windows {
+            if self.me == 0 {
+                for _ in 0..window {
+                    self.send(bytes)?;
+                }
+                self.until(base + n);
+            } else {
+                self.until(base + n * window);
+                self.send(0)?;
+            }
+        }
+        self.seen += if self.me == 0 { windows } else { windows * window };
+        Ok(each(start, windows * window))
+    }
+}
+
+impl Bench for Am2Bench {
+    fn tell_here(&mut self, to: Peer) -> Result<()> {
+        if to.0 >= RANKS_MAX {
+            bail!("Active Messages II are measured among {RANKS_MAX} ranks at most");
+        }
+        Ok(self.node.request(self.ep, to.0 as u8, HERE, &[])?)
+    }
+
+    fn hear_here(&mut self, count: u32) -> Result<()> {
+        self.node.wait(self.bundle, PATIENCE, |counts| counts.here >= count)?;
+        self.node.state_mut().here -= count;
+        Ok(())
+    }
+
+    fn once(&mut self, command: &Command, trips: &mut Trips) -> Result<f64> {
+        if command.bytes > BUFFER_BYTES {
+            bail!("messages of more than {BUFFER_BYTES} bytes are not measured");
+        }
+        match command.parts().1 {
+            _ if self.me > 1 => Ok(0.0),
+            "latency" => self.latency(command.bytes, command.count, trips),
+            "rate" => self.rate(command.bytes, command.count, command.window.max(1)),
+            other => bail!("Active Messages II have no measurement called {other}"),
+        }
+    }
+
+    fn burst(&mut self, _: &str, bytes: usize, count: u64) -> Result<f64> {
+        let start = Instant::now();
+        if self.me == 0 {
+            for _ in 0..count {
+                self.send(bytes)?;
+            }
+        } else {
+            self.until(self.seen + count);
+            self.seen += count;
+        }
+        Ok(each(start, count))
+    }
+
+    fn idle(&mut self) {
+        self.node.poll(self.bundle);
+    }
+
+    fn close(self: Box<Self>) -> Option<(Endpoint, Option<Kept>)> {
+        Some((self.node.into_core(), None))
+    }
+}

@@ -1,0 +1,170 @@
+//! `barewire perf`: what it prints can be read by programs, and the instrument itself is right.
+//!
+//! Where figures are compared, they are those of the simulated network, which follow from its settings alone, or single
+//! messages, half of which are undisturbed on any machine.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::hosts::{Hosts, SHELL};
+use common::{BAREWIRE, Folder, Ran, run};
+use serde_json::{Map, Value};
+
+/// `barewire perf` with these words.
+fn perf(words: &[&str]) -> Ran {
+    let mut command = Command::new("timeout");
+    command.args(["-k", "5", "120", BAREWIRE, "perf"]).args(words);
+    command.output().expect("timeout and barewire start").into()
+}
+
+/// The objects in what was printed, one a line.
+#[track_caller]
+fn objects(ran: &Ran) -> Vec<Map<String, Value>> {
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let object = |line: &str| match serde_json::from_str(line) {
+        Ok(Value::Object(object)) => object,
+        other => panic!("{other:?} in {line}"),
+    };
+    ran.out.lines().map(object).collect()
+}
+
+#[track_caller]
+fn number(object: &Map<String, Value>, name: &str) -> f64 {
+    object.get(name).and_then(Value::as_f64).unwrap_or_else(|| panic!("no number {name} in {object:?}"))
+}
+
+#[test]
+fn every_field_of_the_json_is_documented_and_the_first_are_always_there() {
+    let manual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/perf.md");
+    let manual = std::fs::read_to_string(manual).expect("the manual is there");
+    let runs: [&[&str]; 4] = [
+        &["latency", "--via", "sim", "--rounds", "2", "--json"],
+        &["latency", "--api", "message,fm", "--bytes", "8", "--rounds", "2", "--count", "20", "--json"],
+        &["logp", "--api", "message,am", "--rounds", "1", "--count", "20", "--json"],
+        &["breakdown", "--rounds", "1", "--json"],
+    ];
+    for words in runs {
+        let objects = objects(&perf(words));
+        assert!(!objects.is_empty(), "{words:?}");
+        for object in objects {
+            for name in ["bench", "api", "via", "bytes", "ranks", "rounds", "mean_ns", "low_ns", "high_ns"] {
+                assert!(object.contains_key(name), "no {name} in {object:?}");
+            }
+            for name in object.keys() {
+                assert!(manual.contains(&format!("| `{name}` |")), "{name} is not in docs/perf.md");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_provider_slowed_by_five_microseconds_shows_as_five_microseconds() {
+    let one_way = |slow: &str| {
+        let words = ["latency", "--via", "sim", "--bytes", "8", "--rounds", "1", "--json", "--slow-ns", slow];
+        number(&objects(&perf(&words))[0], "mean_ns")
+    };
+    let added = one_way("5000") - one_way("0");
+    assert!((added - 5000.0).abs() < 5.0, "{added} ns");
+}
+
+#[test]
+fn no_rung_beats_the_one_it_stands_on() {
+    let words = [
+        "latency",
+        "--api",
+        "line,ring,message",
+        "--bytes",
+        "8",
+        "--rounds",
+        "9",
+        "--count",
+        "200",
+        "--json",
+    ];
+    let objects = objects(&perf(&words));
+    let half: Vec<f64> = objects.iter().map(|object| number(object, "p50_ns")).collect();
+    let [line, ring, message] = half[..] else { panic!("three layers, not {half:?}") };
+    // The median of single messages; a fifth is left for chance.
+    assert!(ring > 0.8 * line && message > 0.8 * ring, "line {line}, ring {ring}, message {message}");
+}
+
+#[test]
+fn a_comparison_with_ourselves_claims_no_difference_worth_having() {
+    let words = [
+        "compare",
+        "--peers",
+        "ourselves",
+        "--what",
+        "latency",
+        "--bytes",
+        "8",
+        "--rounds",
+        "9",
+        "--count",
+        "100",
+        "--json",
+    ];
+    let objects = objects(&perf(&words));
+    assert_eq!(objects.len(), 1, "{objects:?}");
+    assert_eq!(objects[0].get("peer"), Some(&Value::from("ourselves")));
+    let (low, high) = (number(&objects[0], "ratio_low"), number(&objects[0], "ratio_high"));
+    assert!(low < 1.5 && high > 0.66, "one program against itself: between {low} and {high}");
+}
+
+#[test]
+fn ranks_of_a_job_measure_together_and_one_of_them_tells() {
+    let words = [
+        "perf",
+        "latency",
+        "--api",
+        "message,am",
+        "--bytes",
+        "8",
+        "--rounds",
+        "1",
+        "--count",
+        "20",
+        "--json",
+    ];
+    let ran = run(&[&["-n", "3", BAREWIRE][..], &words].concat());
+    let objects = objects(&ran);
+    let apis: Vec<_> = objects.iter().map(|object| object["api"].as_str().unwrap_or_default()).collect();
+    assert_eq!(apis, ["message", "am"]);
+    assert_eq!(number(&objects[0], "ranks"), 3.0);
+}
+
+#[test]
+fn the_page_of_a_ladder_has_its_charts() {
+    let folder = Folder::new("perf-page");
+    let page = folder.path().join("report.html");
+    let words = ["perf", "--rounds", "1", "--count", "5", "--html", page.to_str().expect("text")];
+    let ran = run(&[&["-n", "2", BAREWIRE][..], &words].concat());
+    ran.expect(0, "A message of 8 bytes is there after");
+    let text = std::fs::read_to_string(&page).expect("the page was written");
+    assert_eq!(text.matches("<svg").count(), 4);
+    for words in ["NaN", "http-equiv", "<script", "src="] {
+        assert!(!text.contains(words), "{words}");
+    }
+}
+
+#[test]
+fn a_misspelt_layer_is_named() {
+    perf(&["latency", "--api", "massage", "--count", "5"])
+        .expect(2, "there is no measurement called massage/latency");
+    perf(&["latency", "--bytes", "9M"]).expect(2, "expected bytes up to 8M");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn hosts_are_measured_over_their_network() {
+    let hosts = Hosts::new(121, 2);
+    let list = hosts.list(1);
+    let words = ["latency", "--hosts", &list, "--remote-shell", SHELL, "--api", "message", "--bytes", "8"];
+    let ran = perf(&[&words[..], &["--rounds", "2", "--count", "20", "--json"]].concat());
+    let objects = objects(&ran);
+    assert_eq!(objects.len(), 1, "{objects:?}");
+    assert_eq!(objects[0].get("via"), Some(&Value::from("tcp")));
+    assert!(number(&objects[0], "limit") > 0.0, "a bare socket between the hosts was measured too");
+}

@@ -1,0 +1,186 @@
+//! Entry points for Fortran: addresses of everything, handles as integers, strings with their lengths.
+//!
+//! The build script writes most of them by the rules in `abi/fortran.rs`; here is what they call, and those that follow no rule.
+#![allow(clippy::redundant_closure_call, reason = "conversions in generated code are closures")]
+
+use crate::boundary;
+use crate::shim::convert;
+use crate::world::world;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::OnceLock;
+
+include!(concat!(env!("OUT_DIR"), "/fortran.rs"));
+
+/// Common blocks whose addresses are marks, and what C has in their place. A program has blocks of these names, too; the loader
+/// takes the program's, so they are looked up.
+macro_rules! marks {
+    ($($name:ident = $symbol:literal, $value:literal;)*) => {
+        $(
+            /// A common block whose address is a mark.
+            #[unsafe(no_mangle)]
+            #[allow(non_upper_case_globals, reason = "Fortran calls it so")]
+            pub static mut $name: [c_int; 8] = [0; 8];
+        )*
+        const MARKS: &[(&CStr, usize)] = &[$(($symbol, $value)),*];
+    };
+}
+
+marks! {
+    barewire_bottom_ = c"barewire_bottom_", 0;
+    barewire_in_place_ = c"barewire_in_place_", 1;
+    barewire_status_ignore_ = c"barewire_status_ignore_", 0;
+    barewire_statuses_ignore_ = c"barewire_statuses_ignore_", 0;
+    barewire_unweighted_ = c"barewire_unweighted_", 10;
+    barewire_weights_empty_ = c"barewire_weights_empty_", 11;
+}
+
+/// An address, or what C has in place of a mark.
+fn mark(address: *mut c_void) -> *mut c_void {
+    unsafe extern "C" {
+        fn dlsym(handle: *mut c_void, symbol: *const c_char) -> *mut c_void;
+    }
+    static KNOWN: OnceLock<Vec<(usize, usize)>> = OnceLock::new();
+    let known = KNOWN.get_or_init(|| {
+        // SAFETY: the name ends with a zero, and null asks for the first object that has it.
+        let find = |name: &CStr| unsafe { dlsym(std::ptr::null_mut(), name.as_ptr()) } as usize;
+        MARKS.iter().map(|&(name, value)| (find(name), value)).collect()
+    });
+    match known.iter().find(|(mark, _)| *mark == address as usize) {
+        Some(&(_, value)) => std::ptr::without_provenance_mut(value),
+        None => address,
+    }
+}
+
+/// The value of an argument.
+fn take<T: Copy + Default>(place: *mut T) -> T {
+    // SAFETY: Fortran passes the address of an argument.
+    if place.is_null() { T::default() } else { unsafe { place.read_unaligned() } }
+}
+
+/// Stores a result.
+fn give<T>(place: *mut T, value: T) {
+    if !place.is_null() {
+        // SAFETY: Fortran passes the address of a variable.
+        unsafe { place.write_unaligned(value) };
+    }
+}
+
+/// Handles for integers.
+fn handles(place: *mut c_int, len: usize, from: impl Fn(c_int) -> usize) -> Vec<usize> {
+    (0..len).map(|i| from(take(place.wrapping_add(i)))).collect()
+}
+
+/// Integers for handles.
+fn give_all(place: *mut c_int, handles: &[usize], to: impl Fn(usize) -> c_int) {
+    for (i, handle) in handles.iter().enumerate() {
+        // What has not changed may be a constant of the program's.
+        if take(place.wrapping_add(i)) != to(*handle) {
+            give(place.wrapping_add(i), to(*handle));
+        }
+    }
+}
+
+/// Indices count from one in Fortran.
+fn one_based(place: *mut c_int, len: c_int) {
+    for i in 0..usize::try_from(len).unwrap_or(0) {
+        let index = take(place.wrapping_add(i));
+        if index >= 0 {
+            give(place.wrapping_add(i), index + 1);
+        }
+    }
+}
+
+/// How many processes a communicator's calls are with.
+fn partners(comm: c_int) -> usize {
+    world().comm(convert::PMPI_Comm_fromint(comm)).map_or(0, |comm| comm.partners().size())
+}
+
+/// A string as C wants it, with room for the longest any call returns.
+struct Text(Vec<u8>);
+
+impl Text {
+    const ROOM: usize = 8193;
+
+    fn new(place: *mut u8, len: usize) -> Text {
+        let mut bytes: Vec<u8> = (0..len).map(|i| take(place.wrapping_add(i))).collect();
+        while bytes.last().is_some_and(|byte| *byte == b' ') {
+            bytes.pop();
+        }
+        let begin = bytes.iter().take_while(|byte| **byte == b' ').count();
+        bytes.drain(..begin);
+        bytes.resize(bytes.len().max(Text::ROOM) + 1, 0);
+        Text(bytes)
+    }
+
+    fn pointer(&mut self) -> *mut c_void {
+        self.0.as_mut_ptr().cast()
+    }
+
+    fn give(&self, place: *mut u8, len: usize) {
+        let text = self.0.iter().copied().take_while(|byte| *byte != 0).chain(std::iter::repeat(b' '));
+        for (i, byte) in text.take(len).enumerate() {
+            give(place.wrapping_add(i), byte);
+        }
+    }
+}
+
+unsafe extern "C" {
+    fn MPI_Init(argc: *mut c_int, argv: *mut c_void) -> c_int;
+    fn MPI_Init_thread(argc: *mut c_int, argv: *mut c_void, required: c_int, provided: *mut c_int) -> c_int;
+    fn MPI_Comm_get_attr(comm: usize, keyval: c_int, value: *mut c_void, flag: *mut c_int) -> c_int;
+}
+
+/// The Fortran form of `MPI_Init`.
+#[unsafe(no_mangle)]
+pub extern "C" fn mpi_init_(ierror: *mut c_int) {
+    // SAFETY: null is allowed for both.
+    give(ierror, unsafe { MPI_Init(std::ptr::null_mut(), std::ptr::null_mut()) });
+}
+
+/// The Fortran form of `MPI_Init_thread`.
+#[unsafe(no_mangle)]
+pub extern "C" fn mpi_init_thread_(required: *mut c_int, provided: *mut c_int, ierror: *mut c_int) {
+    // SAFETY: null is allowed for the first two.
+    let code =
+        unsafe { MPI_Init_thread(std::ptr::null_mut(), std::ptr::null_mut(), take(required), provided) };
+    give(ierror, code);
+}
+
+/// The Fortran form of `MPI_Comm_get_attr`: values are integers, those of predefined attributes too.
+#[unsafe(no_mangle)]
+pub extern "C" fn mpi_comm_get_attr_(
+    comm: *mut c_int,
+    keyval: *mut c_int,
+    value: *mut i64,
+    flag: *mut c_int,
+    ierror: *mut c_int,
+) {
+    let (key, mut found) = (take(keyval), 0usize);
+    let handle = convert::PMPI_Comm_fromint(take(comm)).0;
+    // SAFETY: the function has this signature, and both places outlive the call.
+    let code = unsafe { MPI_Comm_get_attr(handle, key, (&raw mut found).cast(), flag) };
+    if code == 0 && take(flag) != 0 {
+        let predefined = (501..=507).contains(&key);
+        let place = std::ptr::with_exposed_provenance_mut::<c_int>(found);
+        give(value, if predefined { take(place).into() } else { found as i64 });
+    }
+    give(ierror, code);
+}
+
+/// The Fortran form of `MPI_Pcontrol`.
+#[unsafe(no_mangle)]
+pub extern "C" fn mpi_pcontrol_(level: *mut c_int) {
+    let _ = level;
+}
+
+/// The Fortran form of `MPI_Wtime`.
+#[unsafe(no_mangle)]
+pub extern "C" fn mpi_wtime_() -> f64 {
+    crate::shim::env::PMPI_Wtime()
+}
+
+/// The Fortran form of `MPI_Wtick`.
+#[unsafe(no_mangle)]
+pub extern "C" fn mpi_wtick_() -> f64 {
+    crate::shim::env::PMPI_Wtick()
+}

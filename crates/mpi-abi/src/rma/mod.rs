@@ -1,0 +1,255 @@
+//! One-sided communication: windows, by messages to a task that serves each.
+//!
+//! An operation is a `letter` from the origin to the target. The window's task there takes letters in the order in which they
+//! arrive and does what they say, one after the other, so accumulates are atomic and a letter that asks for an answer is
+//! answered after all that its sender wrote before. The task goes on whenever the target is inside a call.
+//! `origin` writes letters, `serve` does what they say, `sync` has the epochs.
+
+mod letter;
+pub mod origin;
+mod serve;
+pub mod sync;
+
+use crate::boundary::{MPI_Comm, Memory};
+use crate::fault::Errhandler;
+use crate::message::Outcome;
+use crate::object::{AttributeCallbacks, Comm};
+use crate::world::lock;
+use barewire::core::Peer;
+use barewire::core::tagged::Request;
+use barewire::mpi::attr::Attributes;
+use barewire::mpi::error::{Class, Error, Result};
+use barewire::mpi::info::Info;
+use barewire_sys::map::Segment;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// How a window came by its memory; the numbers are the standard's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flavor {
+    /// The program gave it.
+    Create = 311,
+    /// The library allocated it.
+    Allocate = 312,
+    /// The program attaches it later.
+    Dynamic = 313,
+    /// It is the same memory at all processes.
+    Shared = 314,
+}
+
+/// A window.
+pub struct Window {
+    /// A communicator of its own.
+    pub comm: Arc<Comm>,
+    /// How it came by its memory.
+    pub flavor: Flavor,
+    /// What each rank has.
+    pub shapes: Vec<Shape>,
+    /// The attributes the program hung on it.
+    pub attributes: Attributes<AttributeCallbacks>,
+    /// Hints.
+    pub info: Mutex<Info>,
+    /// The values of the predefined attributes; programs get their addresses.
+    pub predefined: Predefined,
+    state: Mutex<State>,
+    answers: AtomicU32,
+    name: Mutex<Vec<u8>>,
+    errhandler: Mutex<Arc<Errhandler>>,
+    held: Held,
+}
+
+/// The memory one rank has in a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Its address there; in a shared window, here.
+    pub base: usize,
+    /// How many bytes.
+    pub size: i64,
+    /// What displacements count.
+    pub unit: i64,
+}
+
+/// Memory that goes with the window.
+pub enum Held {
+    /// None: it is the program's.
+    Nothing,
+    /// A block from `allocate`.
+    Block(Memory),
+    /// Memory of several processes.
+    Shared(Segment),
+}
+
+/// Predefined attributes.
+#[derive(Debug)]
+pub struct Predefined {
+    /// Bytes.
+    pub size: AtomicI64,
+    /// What displacements count.
+    pub unit: AtomicI32,
+    /// How it came by its memory.
+    pub flavor: AtomicI32,
+    /// Whether there is one copy of it: there is.
+    pub model: AtomicI32,
+}
+
+/// What changes.
+#[derive(Default)]
+struct State {
+    /// Who holds the lock of this process's part, and how.
+    holders: HashMap<usize, Hold>,
+    /// Who waits for it, with the tag of the answer.
+    waiting: VecDeque<(usize, Hold, i32)>,
+    /// For each rank how often it has posted and not been started to, and completed and not been waited for.
+    posts: HashMap<usize, u32>,
+    completions: HashMap<usize, u32>,
+    /// Memory of a dynamic window.
+    attached: Vec<(usize, usize)>,
+    /// What this process may do now.
+    epoch: Epoch,
+    /// Operations under way, by target.
+    pending: HashMap<usize, Vec<Request>>,
+    /// Targets with operations they have not confirmed.
+    dirty: Vec<usize>,
+}
+
+/// How a lock is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hold {
+    Exclusive,
+    Shared,
+}
+
+/// Which epochs are open at this process.
+#[derive(Default)]
+struct Epoch {
+    fenced: bool,
+    started: Option<Vec<usize>>,
+    posted: Option<Vec<usize>>,
+    locked: Vec<usize>,
+    locked_all: bool,
+}
+
+/// The standard's `MPI_WIN_UNIFIED`.
+const UNIFIED: i32 = 321;
+
+impl Window {
+    /// A window over a communicator that is its own; its service begins.
+    pub fn open(comm: Comm, flavor: Flavor, shapes: Vec<Shape>, held: Held, info: Info) -> Arc<Window> {
+        let mine = shapes[comm.rank];
+        let window = Arc::new(Window {
+            flavor,
+            attributes: Attributes::default(),
+            info: Mutex::new(info),
+            predefined: Predefined {
+                size: AtomicI64::new(mine.size),
+                unit: AtomicI32::new(mine.unit as i32),
+                flavor: AtomicI32::new(flavor as i32),
+                model: AtomicI32::new(UNIFIED),
+            },
+            state: Mutex::new(State::default()),
+            answers: AtomicU32::new(0),
+            name: Mutex::new(Vec::new()),
+            errhandler: Mutex::new(comm.errhandler()),
+            held,
+            comm: Arc::new(comm),
+            shapes,
+        });
+        let served = window.clone();
+        window.comm.net.tasks.add(Box::pin(async move { serve::serve(&served).await.into() }));
+        window
+    }
+
+    /// Ends the service, and gives back memory that goes with the window.
+    pub fn close(&self) -> Result<()> {
+        self.tell(self.comm.rank, &letter::Head::of(letter::Kind::Close))?;
+        self.comm.net.poll()?;
+        if let Held::Block(memory) = self.held {
+            crate::boundary::free(memory);
+        }
+        Ok(())
+    }
+
+    /// The memory of this process.
+    pub fn mine(&self) -> Shape {
+        self.shapes[self.comm.rank]
+    }
+
+    /// The rank of a target, if it is one.
+    pub fn rank(&self, rank: i32) -> Result<usize> {
+        self.comm.group.process(rank).map(|_| rank as usize)
+    }
+
+    /// Its error handler.
+    pub fn errhandler(&self) -> Arc<Errhandler> {
+        lock(&self.errhandler).clone()
+    }
+
+    /// Sets its error handler.
+    pub fn set_errhandler(&self, errhandler: Arc<Errhandler>) {
+        *lock(&self.errhandler) = errhandler;
+    }
+
+    /// Its name.
+    pub fn name(&self) -> Vec<u8> {
+        lock(&self.name).clone()
+    }
+
+    /// Sets its name.
+    pub fn set_name(&self, name: &[u8]) {
+        *lock(&self.name) = name.to_vec();
+    }
+
+    /// Memory the program adds to a dynamic window.
+    pub fn attach(&self, memory: Memory, size: i64) -> Result<()> {
+        let len = usize::try_from(size).map_err(|_| Error::new(Class::Size, format!("size is {size}")))?;
+        self.dynamic()?;
+        let mut state = self.state();
+        let (start, end) = (memory.address(), memory.address().saturating_add(len));
+        if state.attached.iter().any(|&(at, len)| start < at + len && at < end) {
+            return Err(Error::new(Class::RmaAttach, "some of the memory is attached already"));
+        }
+        state.attached.push((start, len));
+        Ok(())
+    }
+
+    /// Memory the program takes out of a dynamic window.
+    pub fn detach(&self, memory: Memory) -> Result<()> {
+        self.dynamic()?;
+        let mut state = self.state();
+        let found = state.attached.iter().position(|&(at, _)| at == memory.address());
+        let found = found.ok_or_else(|| Error::new(Class::RmaAttach, "no attached memory begins there"))?;
+        state.attached.swap_remove(found);
+        Ok(())
+    }
+
+    fn dynamic(&self) -> Result<()> {
+        match self.flavor {
+            Flavor::Dynamic => Ok(()),
+            _ => Err(Error::new(Class::RmaFlavor, "the window is not a dynamic one")),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    fn peer(&self, rank: usize) -> Peer {
+        self.comm.peer(rank)
+    }
+
+    /// The tag of the next answer to this process.
+    fn next_answer(&self) -> i32 {
+        // SYNC answers: only this number.
+        (self.answers.fetch_add(1, Ordering::Relaxed) & 0x1fff_ffff) as i32 + 1
+    }
+}
+
+/// A request for an operation on a window; its errors are told to `MPI_COMM_SELF`.
+pub fn request(window: &Window, steps: impl Future<Output = Outcome> + Send + 'static) -> Result<usize> {
+    let net = &window.comm.net;
+    let task = net.tasks.add(Box::pin(steps));
+    let request = net.with(|_, layer| layer.requests.add_task(MPI_Comm(0x102), task))?;
+    net.tasks.run(net);
+    Ok(request)
+}

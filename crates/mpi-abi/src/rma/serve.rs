@@ -1,0 +1,210 @@
+//! The target's side: letters are taken in order, and done.
+
+use super::letter::{Head, Kind};
+use super::{Flavor, Hold, State, Window};
+use crate::boundary::Memory;
+use crate::message::{kept, rank_of};
+use crate::p2p::end;
+use crate::task::{Event, Need, Until};
+use barewire::core::region::Memory as Kept;
+use barewire::core::tagged::{Envelope, Mode, Received, Sent, Sink, Source, Want};
+use barewire::mpi::datatype::{Basic, Datatype};
+use barewire::mpi::error::Result;
+use barewire::mpi::op::Builtin;
+
+/// The tag of letters; those of answers are above.
+pub const LETTERS: i32 = 0;
+
+/// Serves a window until it goes.
+pub async fn serve(window: &Window) -> Result<()> {
+    let net = &window.comm.net;
+    let want = Want { context: window.comm.message_context(), from: None, tag: Some(LETTERS) };
+    let mut lost = 0;
+    loop {
+        Until(net, Need { what: Event::Message(want), lost }).await;
+        let now = net.with(|_, layer| layer.lost.len())?;
+        if now > lost {
+            lost = now;
+            forget_lost(window)?;
+        }
+        let Some(matched) = net.with(|_, layer| layer.tagged.claim(&want))? else { continue };
+        let (from, len) = (rank_of(&window.comm, matched.status().from), matched.status().len as usize);
+        let memory = Kept::private(len);
+        let sink = Sink::Memory(memory.clone(), 0, len);
+        let received = net.with(|endpoint, layer| layer.tagged.receive_matched(endpoint, matched, sink))?;
+        let status = match received {
+            Received::Done(status) => status,
+            Received::Pending(request) => end(net, request).await?,
+        };
+        let mut letter = vec![0; len];
+        let (Ok(from), None, true) = (usize::try_from(from), status.failure, memory.read(0, &mut letter))
+        else {
+            continue;
+        };
+        // A letter that makes no sense asks for nothing.
+        let Some((head, data)) = Head::read(&letter) else { continue };
+        if head.kind == Kind::Close {
+            return Ok(());
+        }
+        obey(window, from, &head, data)?;
+    }
+}
+
+fn obey(window: &Window, from: usize, head: &Head, data: &[u8]) -> Result<()> {
+    let answer = |bytes: &[u8]| window.answer(from, head.answer, bytes);
+    match head.kind {
+        Kind::Put => {
+            window.write(head, data);
+            Ok(())
+        }
+        Kind::Get => answer(&window.read(head)),
+        Kind::Accumulate => {
+            let old = accumulate(window, head, data);
+            if head.answer == 0 { Ok(()) } else { answer(&old) }
+        }
+        Kind::CompareAndSwap => {
+            let old = window.read(head);
+            let (expected, new) = data.split_at(data.len() / 2);
+            if old == expected {
+                window.write(head, new);
+            }
+            answer(&old)
+        }
+        Kind::LockExclusive | Kind::LockShared => {
+            let hold = if head.kind == Kind::LockShared { Hold::Shared } else { Hold::Exclusive };
+            window.state().waiting.push_back((from, hold, head.answer));
+            grant(window)
+        }
+        Kind::Unlock => {
+            window.state().holders.remove(&from);
+            answer(&[])?;
+            grant(window)
+        }
+        Kind::Flush => answer(&[]),
+        Kind::Post => {
+            *window.state().posts.entry(from).or_default() += 1;
+            Ok(())
+        }
+        Kind::Complete => {
+            *window.state().completions.entry(from).or_default() += 1;
+            Ok(())
+        }
+        Kind::Close => Ok(()),
+    }
+}
+
+/// Gives the lock to those whose turn it is.
+fn grant(window: &Window) -> Result<()> {
+    loop {
+        let next = next_holder(&mut window.state());
+        let Some((to, answer)) = next else { return Ok(()) };
+        window.answer(to, answer, &[])?;
+    }
+}
+
+fn next_holder(state: &mut State) -> Option<(usize, i32)> {
+    let &(rank, hold, answer) = state.waiting.front()?;
+    let free = match hold {
+        Hold::Exclusive => state.holders.is_empty(),
+        Hold::Shared => state.holders.values().all(|other| *other == Hold::Shared),
+    };
+    free.then(|| {
+        state.waiting.pop_front();
+        state.holders.insert(rank, hold);
+        (rank, answer)
+    })
+}
+
+/// The locks of processes that are gone are free.
+fn forget_lost(window: &Window) -> Result<()> {
+    let lost = window.comm.net.with(|_, layer| layer.lost.clone())?;
+    let gone = |rank: usize| lost.contains(&window.peer(rank));
+    let mut state = window.state();
+    state.holders.retain(|rank, _| !gone(*rank));
+    state.waiting.retain(|(rank, ..)| !gone(*rank));
+    drop(state);
+    grant(window)
+}
+
+/// Combines data with what is there, and gives the old.
+fn accumulate(window: &Window, head: &Head, data: &[u8]) -> Vec<u8> {
+    let old = window.read(head);
+    let combine = Builtin::from_handle(head.op as usize)
+        .zip(Basic::from_handle(head.basic as usize))
+        .and_then(|(op, basic)| Some((op.accumulate(basic).ok()?, basic)));
+    let Some((combine, basic)) = combine else { return old };
+    let len = data.len().min(old.len());
+    if basic.size() == basic.extent() {
+        let mut new = old.clone();
+        combine(&data[..len], &mut new[..len]);
+        window.write(head, &new);
+        return old;
+    }
+    // Elements with holes are combined as they lie in memory.
+    let (datatype, count) = (Datatype::from(basic), len as i64 / basic.size());
+    let spread = |packed: &[u8]| {
+        let mut elements = vec![0u8; (count * basic.extent()) as usize];
+        datatype.unpack(count, &mut elements[..], 0, packed);
+        elements
+    };
+    let (input, mut inout) = (spread(data), spread(&old));
+    combine(&input, &mut inout);
+    let mut new = vec![0; old.len()];
+    datatype.pack(count, &inout[..], 0, &mut new);
+    window.write(head, &new);
+    old
+}
+
+impl Window {
+    /// Sends an answer; one to a process that is gone is not missed.
+    fn answer(&self, to: usize, tag: i32, bytes: &[u8]) -> Result<()> {
+        let envelope = Envelope { context: self.comm.message_context(), tag };
+        let source: (u64, Source) = (bytes.len() as u64, kept(bytes));
+        if let Ok(Sent::Pending(request)) =
+            self.comm.net.start_send(self.peer(to), envelope, Mode::Standard, source)
+        {
+            self.comm.net.with(|_, layer| layer.requests.leave_behind(request))?;
+        }
+        Ok(())
+    }
+
+    /// The address of a piece of this process's memory, if it is all there.
+    fn piece(&self, (at, len): (i64, i64)) -> Option<Memory> {
+        let (offset, len) = (usize::try_from(at).ok()?, usize::try_from(len).ok()?);
+        let end = offset.checked_add(len)?;
+        let mine = self.mine();
+        let there = match self.flavor {
+            Flavor::Dynamic => {
+                let attached = &self.state().attached;
+                attached.iter().any(|&(start, size)| start <= offset && end <= start + size)
+            }
+            _ => end as i64 <= mine.size,
+        };
+        there.then(|| Memory::at_address(mine.base + offset))
+    }
+
+    /// What the pieces of a letter hold; those that are not there hold nothing.
+    fn read(&self, head: &Head) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for piece in &head.pieces {
+            if let Some(memory) = self.piece(*piece) {
+                bytes.extend_from_slice(memory.bytes(0, piece.1 as usize).unwrap_or_default());
+            }
+        }
+        bytes
+    }
+
+    /// Puts data into the pieces of a letter that are there.
+    fn write(&self, head: &Head, mut data: &[u8]) {
+        for piece in &head.pieces {
+            let len = (piece.1.max(0) as usize).min(data.len());
+            let (now, rest) = data.split_at(len);
+            if let Some(mut memory) = self.piece(*piece) {
+                if let Ok(place) = memory.bytes_mut(0, len) {
+                    place.copy_from_slice(now);
+                }
+            }
+            data = rest;
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Epochs: when operations may begin, and when they have ended.
+
+use super::letter::{Head, Kind};
+use super::origin::failure;
+use super::{State, Window};
+use crate::coll::{Call, Job};
+use crate::task::at_once;
+use crate::transport::send_error;
+use barewire::core::tagged::{Received, Request};
+use barewire::core::{Peer, SendError};
+use barewire::mpi::error::{Class, Error, Result};
+use barewire::mpi::group::Group;
+
+/// The standard's `MPI_MODE_NOSUCCEED`.
+const NOSUCCEED: i32 = 16384;
+const LOCK_EXCLUSIVE: i32 = 301;
+const LOCK_SHARED: i32 = 302;
+
+impl State {
+    pub(super) fn note_dirty(&mut self, target: usize) {
+        if !self.dirty.contains(&target) {
+            self.dirty.push(target);
+        }
+    }
+}
+
+impl Window {
+    /// Whether an operation on a target's memory is in an epoch.
+    pub(super) fn may_access(&self, target: usize) -> Result<()> {
+        let state = self.state();
+        let epoch = &state.epoch;
+        let started = epoch.started.as_ref().is_some_and(|group| group.contains(&target));
+        if epoch.fenced || epoch.locked_all || started || epoch.locked.contains(&target) {
+            Ok(())
+        } else {
+            Err(Error::new(Class::RmaSync, format!("no epoch is open for rank {target}")))
+        }
+    }
+
+    /// `MPI_Win_fence`.
+    pub fn fence(&self, assertion: i32) -> Result<()> {
+        let busy = {
+            let state = self.state();
+            !state.epoch.locked.is_empty() || state.epoch.locked_all || state.epoch.started.is_some()
+        };
+        if busy {
+            return Err(Error::new(Class::RmaSync, "another epoch is open"));
+        }
+        self.flush_all()?;
+        self.barrier()?;
+        self.state().epoch.fenced = assertion & NOSUCCEED == 0;
+        Ok(())
+    }
+
+    /// Waits for all processes of the window.
+    pub fn barrier(&self) -> Result<()> {
+        let call = Call::on(&self.comm, self.comm.next_tag(), true);
+        at_once(Job::Barrier.run(&call))
+            .unwrap_or_else(|| Err(Error::new(Class::Intern, "a barrier did not wait")))
+    }
+
+    /// `MPI_Win_post`.
+    pub fn post_to(&self, group: &Group) -> Result<()> {
+        let ranks = self.ranks(group)?;
+        if self.state().epoch.posted.is_some() {
+            return Err(Error::new(Class::RmaSync, "the window is posted already"));
+        }
+        self.state().epoch.posted = Some(ranks.clone());
+        ranks.into_iter().try_for_each(|rank| self.tell(rank, &Head::of(Kind::Post)))
+    }
+
+    /// `MPI_Win_start`.
+    pub fn start_to(&self, group: &Group) -> Result<()> {
+        let ranks = self.ranks(group)?;
+        if self.state().epoch.started.is_some() {
+            return Err(Error::new(Class::RmaSync, "the window is started already"));
+        }
+        self.until(&ranks, |state| {
+            let there = ranks.iter().all(|rank| state.posts.get(rank).is_some_and(|posts| *posts > 0));
+            if there {
+                ranks.iter().for_each(|rank| *state.posts.entry(*rank).or_default() -= 1);
+                state.epoch.started = Some(ranks.clone());
+            }
+            there
+        })
+    }
+
+    /// `MPI_Win_complete`.
+    pub fn complete(&self) -> Result<()> {
+        let started = self.state().epoch.started.take();
+        let ranks = started.ok_or_else(|| Error::new(Class::RmaSync, "the window is not started"))?;
+        ranks.iter().try_for_each(|rank| self.tell(*rank, &Head::of(Kind::Complete)))?;
+        ranks.into_iter().try_for_each(|rank| self.flush_local(rank))
+    }
+
+    /// `MPI_Win_wait`.
+    pub fn wait(&self) -> Result<()> {
+        let ranks = self.exposed_to()?;
+        self.until(&ranks, |state| take_completions(state, &ranks))
+    }
+
+    /// `MPI_Win_test`.
+    pub fn test(&self) -> Result<bool> {
+        let ranks = self.exposed_to()?;
+        self.comm.net.poll()?;
+        Ok(take_completions(&mut self.state(), &ranks))
+    }
+
+    fn exposed_to(&self) -> Result<Vec<usize>> {
+        let posted = self.state().epoch.posted.clone();
+        posted.ok_or_else(|| Error::new(Class::RmaSync, "the window is not posted"))
+    }
+
+    /// Waits for what letters from these ranks bring about; the loss of one of them is an error.
+    fn until(&self, ranks: &[usize], mut done: impl FnMut(&mut State) -> bool) -> Result<()> {
+        let mut lost: Option<Peer> = None;
+        self.comm.net.wait("a process that shares a window", |layer| {
+            lost = layer.lost.iter().copied().find(|peer| ranks.iter().any(|rank| self.peer(*rank) == *peer));
+            lost.is_some() || done(&mut self.state())
+        })?;
+        lost.map_or(Ok(()), |peer| Err(send_error(SendError::Lost(peer))))
+    }
+
+    /// `MPI_Win_lock`.
+    pub fn lock(&self, kind: i32, rank: i32) -> Result<()> {
+        let kind = match kind {
+            LOCK_EXCLUSIVE => Kind::LockExclusive,
+            LOCK_SHARED => Kind::LockShared,
+            _ => return Err(Error::new(Class::Locktype, format!("the kind of lock is {kind}"))),
+        };
+        let rank = self.rank(rank)?;
+        {
+            let state = self.state();
+            if state.epoch.locked_all || state.epoch.locked.contains(&rank) {
+                return Err(Error::new(Class::RmaSync, format!("rank {rank} is locked already")));
+            }
+        }
+        self.ask_all(&[rank], kind)?;
+        self.state().epoch.locked.push(rank);
+        Ok(())
+    }
+
+    /// `MPI_Win_unlock`.
+    pub fn unlock(&self, rank: i32) -> Result<()> {
+        let rank = self.rank(rank)?;
+        self.locked(rank, false)?;
+        self.flush_local(rank)?;
+        self.ask_all(&[rank], Kind::Unlock)?;
+        let mut state = self.state();
+        state.dirty.retain(|dirty| *dirty != rank);
+        state.epoch.locked.retain(|locked| *locked != rank);
+        Ok(())
+    }
+
+    /// `MPI_Win_lock_all`.
+    pub fn lock_all(&self) -> Result<()> {
+        if self.state().epoch.locked_all || !self.state().epoch.locked.is_empty() {
+            return Err(Error::new(Class::RmaSync, "a lock is held already"));
+        }
+        self.ask_all(&self.everybody(), Kind::LockShared)?;
+        self.state().epoch.locked_all = true;
+        Ok(())
+    }
+
+    /// `MPI_Win_unlock_all`.
+    pub fn unlock_all(&self) -> Result<()> {
+        if !self.state().epoch.locked_all {
+            return Err(Error::new(Class::RmaSync, "the window is not locked"));
+        }
+        self.everybody().into_iter().try_for_each(|rank| self.flush_local(rank))?;
+        self.ask_all(&self.everybody(), Kind::Unlock)?;
+        let mut state = self.state();
+        state.dirty.clear();
+        state.epoch.locked_all = false;
+        Ok(())
+    }
+
+    /// An error unless a rank is locked; any rank if `any`.
+    pub fn locked(&self, rank: usize, any: bool) -> Result<()> {
+        let state = self.state();
+        let epoch = &state.epoch;
+        if (any && epoch.locked_all)
+            || epoch.locked.contains(&rank)
+            || (any && rank == usize::MAX && !epoch.locked.is_empty())
+        {
+            Ok(())
+        } else {
+            Err(Error::new(Class::RmaSync, "the window is not locked"))
+        }
+    }
+
+    /// Waits until what was asked of a rank is done there.
+    pub fn flush(&self, rank: usize) -> Result<()> {
+        self.flush_local(rank)?;
+        if self.state().dirty.contains(&rank) {
+            self.ask_all(&[rank], Kind::Flush)?;
+            self.state().dirty.retain(|dirty| *dirty != rank);
+        }
+        Ok(())
+    }
+
+    /// Waits until what was asked of everybody is done.
+    pub fn flush_all(&self) -> Result<()> {
+        self.everybody().into_iter().try_for_each(|rank| self.flush_local(rank))?;
+        let dirty = std::mem::take(&mut self.state().dirty);
+        self.ask_all(&dirty, Kind::Flush)
+    }
+
+    /// Waits until the program's memory is its own again, as far as one target is concerned.
+    pub fn flush_local(&self, rank: usize) -> Result<()> {
+        let pending = self.state().pending.remove(&rank).unwrap_or_default();
+        let ended: Vec<Result<()>> = pending.into_iter().map(|request| self.finish(request)).collect();
+        ended.into_iter().collect()
+    }
+
+    /// The ranks of a window.
+    pub fn everybody(&self) -> Vec<usize> {
+        (0..self.comm.group.size()).collect()
+    }
+
+    fn finish(&self, request: Request) -> Result<()> {
+        failure(&self.comm.net.finish_receive(Received::Pending(request))?)
+    }
+
+    /// Asks several ranks the same and waits for their answers.
+    fn ask_all(&self, ranks: &[usize], kind: Kind) -> Result<()> {
+        let ask = |rank: &usize| {
+            let answer = self.next_answer();
+            let expected = self.expect(*rank, answer)?;
+            self.tell(*rank, &Head::asking(kind, answer))?;
+            Ok(expected)
+        };
+        let asked: Vec<Result<Received>> = ranks.iter().map(ask).collect();
+        let answered = |asked: Result<Received>| failure(&self.comm.net.finish_receive(asked?)?);
+        let answers: Vec<Result<()>> = asked.into_iter().map(answered).collect();
+        answers.into_iter().collect()
+    }
+
+    fn ranks(&self, group: &Group) -> Result<Vec<usize>> {
+        let rank = |process: &_| {
+            let rank = self.comm.group.rank_of(*process);
+            rank.ok_or_else(|| Error::new(Class::Group, "a process of the group has no part in the window"))
+        };
+        group.members().iter().map(rank).collect()
+    }
+}
+
+fn take_completions(state: &mut State, ranks: &[usize]) -> bool {
+    let there = ranks.iter().all(|rank| state.completions.get(rank).is_some_and(|count| *count > 0));
+    if there {
+        ranks.iter().for_each(|rank| *state.completions.entry(*rank).or_default() -= 1);
+        state.epoch.posted = None;
+    }
+    there
+}

@@ -1,0 +1,386 @@
+//! Windows: making, freeing, naming them, and their epochs.
+
+use super::shims;
+use crate::boundary::{
+    self, MPI_Comm, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Win, Memory, Out, OutText, OutWord, Text,
+};
+use crate::coll::entry::Number;
+use crate::fault::{Fault, raise};
+use crate::object::Comm;
+use crate::rma::{Flavor, Held, Shape, Window};
+use crate::shim::comm::{NAME_MAX, name, own_copy};
+use crate::shim::group;
+use crate::shim::info::give as give_info;
+use crate::world::{PROC_NULL, bad, lock, world};
+use barewire::mpi::attr::Target;
+use barewire::mpi::error::{Class, Error, Result};
+use barewire_sys::map::Segment;
+use rustix::fs::{Mode, OFlags};
+use std::ffi::c_int;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicI64};
+
+/// The keys of predefined attributes of windows.
+const PREDEFINED: std::ops::RangeInclusive<c_int> = 601..=605;
+
+shims! {
+    fn PMPI_Win_create_dynamic(info: MPI_Info, comm: MPI_Comm, win: Out<MPI_Win>) on comm {
+        let own = own_copy(comm)?;
+        let shapes = gather(&own, Shape { base: 0, size: 0, unit: 1 })?;
+        open(own, Flavor::Dynamic, shapes, Held::Nothing, info, win)?
+    }
+
+    fn PMPI_Win_free(win: Out<MPI_Win>) {
+        let handle = win.get()?;
+        let window = find(handle)?;
+        window.attributes.clear(handle.0)?;
+        window.flush_all()?;
+        window.barrier()?;
+        window.close()?;
+        world().wins.release(handle.0);
+        win.put(MPI_Win::NULL)?
+    }
+
+    fn PMPI_Win_attach(win: MPI_Win, base: Memory, size: i64) on win {
+        find(win)?.attach(base, size)?
+    }
+
+    fn PMPI_Win_detach(win: MPI_Win, base: Memory) on win {
+        find(win)?.detach(base)?
+    }
+
+    fn PMPI_Win_fence(assert: c_int, win: MPI_Win) on win {
+        find(win)?.fence(assert)?
+    }
+
+    fn PMPI_Win_post(group: MPI_Group, assert: c_int, win: MPI_Win) on win {
+        let _ = assert;
+        find(win)?.post_to(&world().group(group)?)?
+    }
+
+    fn PMPI_Win_start(group: MPI_Group, assert: c_int, win: MPI_Win) on win {
+        let _ = assert;
+        find(win)?.start_to(&world().group(group)?)?
+    }
+
+    fn PMPI_Win_complete(win: MPI_Win) on win {
+        find(win)?.complete()?
+    }
+
+    fn PMPI_Win_wait(win: MPI_Win) on win {
+        find(win)?.wait()?
+    }
+
+    fn PMPI_Win_test(win: MPI_Win, flag: Out<c_int>) on win {
+        flag.put(find(win)?.test()?.into())?
+    }
+
+    fn PMPI_Win_lock(lock_type: c_int, rank: c_int, assert: c_int, win: MPI_Win) on win {
+        let _ = assert;
+        let window = find(win)?;
+        if rank != PROC_NULL {
+            window.lock(lock_type, rank)?
+        }
+    }
+
+    fn PMPI_Win_unlock(rank: c_int, win: MPI_Win) on win {
+        let window = find(win)?;
+        if rank != PROC_NULL {
+            window.unlock(rank)?
+        }
+    }
+
+    fn PMPI_Win_lock_all(assert: c_int, win: MPI_Win) on win {
+        let _ = assert;
+        find(win)?.lock_all()?
+    }
+
+    fn PMPI_Win_unlock_all(win: MPI_Win) on win {
+        find(win)?.unlock_all()?
+    }
+
+    fn PMPI_Win_flush(rank: c_int, win: MPI_Win) on win {
+        if let Some((window, rank)) = locked(win, rank)? {
+            window.flush(rank)?
+        }
+    }
+
+    fn PMPI_Win_flush_all(win: MPI_Win) on win {
+        let window = find(win)?;
+        window.locked(usize::MAX, true)?;
+        window.flush_all()?
+    }
+
+    fn PMPI_Win_flush_local(rank: c_int, win: MPI_Win) on win {
+        if let Some((window, rank)) = locked(win, rank)? {
+            window.flush_local(rank)?
+        }
+    }
+
+    fn PMPI_Win_flush_local_all(win: MPI_Win) on win {
+        let window = find(win)?;
+        window.locked(usize::MAX, true)?;
+        window.everybody().into_iter().try_for_each(|rank| window.flush_local(rank))?
+    }
+
+    fn PMPI_Win_sync(win: MPI_Win) on win {
+        // SYNC shared windows: orders the program's own accesses on both sides of the call.
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+        find(win)?.comm.net.poll()?
+    }
+
+    fn PMPI_Win_shared_query(win: MPI_Win, rank: c_int, size: Out<i64>, disp_unit: Out<c_int>, baseptr: OutWord) on win {
+        let shape = shared(win, rank)?;
+        disp_unit.put(shape.unit as c_int)?;
+        size.put(shape.size)?;
+        baseptr.put(shape.base)?
+    }
+
+    fn PMPI_Win_shared_query_c(win: MPI_Win, rank: c_int, size: Out<i64>, disp_unit: Out<i64>, baseptr: OutWord) on win {
+        let shape = shared(win, rank)?;
+        disp_unit.put(shape.unit)?;
+        size.put(shape.size)?;
+        baseptr.put(shape.base)?
+    }
+
+    fn PMPI_Win_get_group(win: MPI_Win, group: Out<MPI_Group>) on win {
+        group.put(group::give(find(win)?.comm.group.clone()))?
+    }
+
+    fn PMPI_Win_set_name(win: MPI_Win, win_name: Text) on win {
+        find(win)?.set_name(name(win_name)?.as_slice())
+    }
+
+    fn PMPI_Win_get_name(win: MPI_Win, win_name: OutText, resultlen: Out<c_int>) on win {
+        let name = if win == MPI_Win::NULL { b"MPI_WIN_NULL".to_vec() } else { find(win)?.name() };
+        resultlen.put(win_name.put(&name, NAME_MAX)? as c_int)?
+    }
+
+    fn PMPI_Win_set_info(win: MPI_Win, info: MPI_Info) on win {
+        let (window, hints) = (find(win)?, world().hints(info)?);
+        *lock(&window.info) = hints;
+    }
+
+    fn PMPI_Win_get_info(win: MPI_Win, info_used: Out<MPI_Info>) on win {
+        let hints = lock(&find(win)?.info).clone();
+        info_used.put(give_info(hints))?
+    }
+
+    fn PMPI_Win_set_errhandler(win: MPI_Win, errhandler: MPI_Errhandler) on win {
+        find(win)?.set_errhandler(world().errhandler(errhandler)?)
+    }
+
+    fn PMPI_Win_get_errhandler(win: MPI_Win, errhandler: Out<MPI_Errhandler>) on win {
+        errhandler.put(world().errhandler_handle(&find(win)?.errhandler()))?
+    }
+
+    fn PMPI_Win_call_errhandler(win: MPI_Win, errorcode: c_int) on win {
+        find(win)?;
+        raise(world(), win.into(), "MPI_Win_call_errhandler", &Fault::Code(errorcode));
+    }
+
+    fn PMPI_Win_set_attr(win: MPI_Win, win_keyval: c_int, attribute_val: Memory) on win {
+        let window = find(win)?;
+        changeable(win_keyval)?;
+        let keyval = lock(&world().keyvals).get(win_keyval, Target::Win)?;
+        window.attributes.set(win.0, keyval, attribute_val.address())?
+    }
+
+    fn PMPI_Win_get_attr(win: MPI_Win, win_keyval: c_int, attribute_val: OutWord, flag: Out<c_int>) on win {
+        let window = find(win)?;
+        let value = predefined(&window, win_keyval).or_else(|| window.attributes.get(win_keyval));
+        if value.is_none() {
+            lock(&world().keyvals).get(win_keyval, Target::Win)?;
+        }
+        super::attr::answer(value, attribute_val, flag)?
+    }
+
+    fn PMPI_Win_delete_attr(win: MPI_Win, win_keyval: c_int) on win {
+        let window = find(win)?;
+        changeable(win_keyval)?;
+        lock(&world().keyvals).get(win_keyval, Target::Win)?;
+        window.attributes.delete(win.0, win_keyval)?
+    }
+}
+
+/// `MPI_Win_create`.
+pub fn win_create<N: Number>(
+    base: Memory,
+    size: i64,
+    disp_unit: N,
+    info: MPI_Info,
+    comm: MPI_Comm,
+    win: Out<MPI_Win>,
+) -> Result<(), Fault> {
+    let shape = Shape { base: base.address(), ..shape(size, disp_unit.into())? };
+    let own = own_copy(comm)?;
+    let shapes = gather(&own, shape)?;
+    open(own, Flavor::Create, shapes, Held::Nothing, info, win)
+}
+
+/// `MPI_Win_allocate`.
+pub fn win_allocate<N: Number>(
+    size: i64,
+    disp_unit: N,
+    info: MPI_Info,
+    comm: MPI_Comm,
+    baseptr: Memory,
+    win: Out<MPI_Win>,
+) -> Result<(), Fault> {
+    let shape = shape(size, disp_unit.into())?;
+    let block = boundary::allocate(size as usize);
+    let base = block.ok_or_else(|| Error::new(Class::NoMem, format!("{size} bytes are not there")))?;
+    let own = own_copy(comm)?;
+    let shapes = gather(&own, Shape { base, ..shape })?;
+    open(own, Flavor::Allocate, shapes, Held::Block(Memory::at_address(base)), info, win)?;
+    Ok(baseptr.place().put(base)?)
+}
+
+/// `MPI_Win_allocate_shared`.
+///
+/// The first rank makes the memory; the others open it by way of its descriptor.
+pub fn win_allocate_shared<N: Number>(
+    size: i64,
+    disp_unit: N,
+    info: MPI_Info,
+    comm: MPI_Comm,
+    baseptr: Memory,
+    win: Out<MPI_Win>,
+) -> Result<(), Fault> {
+    let shape = shape(size, disp_unit.into())?;
+    let apart = world().hints(info)?.get("alloc_shared_noncontig") == Some(b"true");
+    let own = own_copy(comm)?;
+    let mut shapes = gather(&own, shape)?;
+    let mut total = 0usize;
+    for shape in &mut shapes {
+        shape.base = total;
+        total += (shape.size as usize).next_multiple_of(if apart { PAGE } else { 8 });
+    }
+    let segment = common(&own, total.max(1))?;
+    for shape in &mut shapes {
+        shape.base += segment.address();
+    }
+    let base = shapes[own.rank].base;
+    open(own, Flavor::Shared, shapes, Held::Shared(segment), info, win)?;
+    Ok(baseptr.place().put(base)?)
+}
+
+/// Memory that is far enough apart not to share a page.
+const PAGE: usize = 4096;
+
+/// Memory of all processes of a communicator.
+fn common(comm: &Comm, bytes: usize) -> Result<Segment> {
+    let refused = |error: &dyn std::fmt::Display| Error::new(Class::RmaShared, error.to_string());
+    let made = match comm.rank {
+        0 => Some(Segment::create("barewire-window", bytes)),
+        _ => None,
+    };
+    let told = match &made {
+        Some(Ok(segment)) => format!("/proc/{}/fd/{}", std::process::id(), segment.fd().as_raw_fd()),
+        _ => String::new(),
+    };
+    let heard = comm.net.all_gather(comm, comm.next_tag(), told.as_bytes())?;
+    let segment = match made {
+        Some(made) => made.map_err(|error| refused(&error)),
+        None => rustix::fs::open(&heard[0][..], OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|error| refused(&error))
+            .and_then(|fd| Segment::open(fd, true).map_err(|error| refused(&error))),
+    };
+    // Everybody has it or nobody.
+    let there = comm.net.all_gather(comm, comm.next_tag(), &[u8::from(segment.is_ok())])?;
+    let segment = segment?;
+    if there.iter().any(|one| one[..] != [1]) {
+        return Err(Error::new(Class::RmaShared, "the memory cannot be shared with every process"));
+    }
+    Ok(segment)
+}
+
+fn shape(size: i64, unit: i64) -> Result<Shape> {
+    if size < 0 {
+        return Err(Error::new(Class::Size, format!("size is {size}")));
+    }
+    if unit <= 0 {
+        return Err(Error::new(Class::Disp, format!("the displacement unit is {unit}")));
+    }
+    Ok(Shape { base: 0, size, unit })
+}
+
+/// What each rank has.
+fn gather(comm: &Comm, mine: Shape) -> Result<Vec<Shape>> {
+    let bytes = [mine.base.to_le_bytes(), mine.size.to_le_bytes(), mine.unit.to_le_bytes()].concat();
+    let all = comm.net.all_gather(comm, comm.next_tag(), &bytes)?;
+    let read = |said: &Vec<u8>| {
+        let word = |i: usize| Some(u64::from_le_bytes(said.get(8 * i..8 * i + 8)?.try_into().ok()?));
+        Some(Shape { base: word(0)? as usize, size: word(1)? as i64, unit: word(2)? as i64 })
+    };
+    let shapes: Option<Vec<Shape>> = all.iter().map(read).collect();
+    shapes.ok_or_else(|| Error::new(Class::Intern, "a process sent too short a description of its memory"))
+}
+
+fn open(
+    comm: Comm,
+    flavor: Flavor,
+    shapes: Vec<Shape>,
+    held: Held,
+    info: MPI_Info,
+    win: Out<MPI_Win>,
+) -> Result<(), Fault> {
+    let hints = world().hints(info)?;
+    let window = Window::open(comm, flavor, shapes, held, hints);
+    // Nobody may be asked for anything before it serves.
+    window.barrier()?;
+    Ok(win.put(MPI_Win(world().wins.insert(window)))?)
+}
+
+/// A window by its handle.
+pub fn find(win: MPI_Win) -> Result<Arc<Window>> {
+    world().wins.get(win.0).ok_or_else(|| bad(Class::Win, "MPI_WIN_NULL", win.0, MPI_Win::NULL.0))
+}
+
+/// A window and a target that is locked; none for `MPI_PROC_NULL`.
+fn locked(win: MPI_Win, rank: c_int) -> Result<Option<(Arc<Window>, usize)>> {
+    let window = find(win)?;
+    if rank == PROC_NULL {
+        return Ok(None);
+    }
+    let rank = window.rank(rank)?;
+    window.locked(rank, true)?;
+    Ok(Some((window, rank)))
+}
+
+/// What a rank has in a shared window; for `MPI_PROC_NULL` the first that has anything.
+fn shared(win: MPI_Win, rank: c_int) -> Result<Shape> {
+    let window = find(win)?;
+    let nothing = Shape { base: 0, size: 0, unit: window.mine().unit };
+    if window.flavor == Flavor::Dynamic {
+        return Err(Error::new(Class::RmaFlavor, "a dynamic window has no memory to ask for"));
+    }
+    if rank == PROC_NULL {
+        let first = window.shapes.iter().find(|shape| shape.size > 0).copied();
+        return Ok(first.filter(|_| window.flavor == Flavor::Shared).unwrap_or(nothing));
+    }
+    let rank = window.rank(rank)?;
+    let reachable = window.flavor == Flavor::Shared || rank == window.comm.rank;
+    Ok(if reachable { window.shapes[rank] } else { nothing })
+}
+
+fn changeable(id: c_int) -> Result<()> {
+    if PREDEFINED.contains(&id) {
+        return Err(Error::new(Class::Keyval, format!("the predefined attribute {id} cannot be changed")));
+    }
+    Ok(())
+}
+
+/// The address of a predefined attribute's value.
+fn predefined(window: &Window, id: c_int) -> Option<usize> {
+    let int = |value: &AtomicI32| std::ptr::from_ref(value) as usize;
+    match id {
+        601 => Some(window.mine().base),
+        602 => Some(int(&window.predefined.unit)),
+        603 => Some(std::ptr::from_ref::<AtomicI64>(&window.predefined.size) as usize),
+        604 => Some(int(&window.predefined.flavor)),
+        605 => Some(int(&window.predefined.model)),
+        _ => None,
+    }
+}
