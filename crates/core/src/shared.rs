@@ -107,17 +107,20 @@ impl<L: Deliver> Shared<L> {
                 std::thread::yield_now();
             } else {
                 let left = timeout.map_or(NAP, |timeout| timeout.saturating_sub(waited).min(NAP));
-                self.sleep(left, &mut done)?;
+                if self.sleep(left, &mut done)? {
+                    return Ok(());
+                }
             }
         }
     }
 
-    /// Sleeps, without the lock, until something may have arrived or another thread took something.
+    /// Sleeps, without the lock, until something may have arrived or another thread took something. True if `done` said so
+    /// before: it is not asked again, because what it found may be taken.
     fn sleep(
         &self,
         longest: Duration,
         done: &mut impl FnMut(&mut Endpoint, &mut L) -> bool,
-    ) -> Result<(), WaitError> {
+    ) -> Result<bool, WaitError> {
         // SYNC sleepers: counted under the lock before the last look, so whoever takes something later sees the count.
         let (fd, quiet) = {
             let mut pair = self.lock();
@@ -125,8 +128,11 @@ impl<L: Deliver> Shared<L> {
             if !endpoint.guard.is_parent() {
                 return Err(WaitError::Forked);
             }
+            if done(endpoint, layer) {
+                return Ok(true);
+            }
             self.0.sleepers.fetch_add(1, Ordering::Relaxed);
-            let quiet = !done(endpoint, layer) && endpoint.doze();
+            let quiet = endpoint.doze();
             (endpoint.fd().try_clone_to_owned(), quiet)
         };
         if let (Ok(fd), true) = (fd, quiet) {
@@ -140,7 +146,7 @@ impl<L: Deliver> Shared<L> {
         endpoint.undoze();
         endpoint.housekeep(layer);
         self.wake_sleepers();
-        Ok(())
+        Ok(false)
     }
 
     fn wake_sleepers(&self) {

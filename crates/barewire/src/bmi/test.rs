@@ -122,8 +122,11 @@ impl Bmi {
     ) -> Result<()> {
         let mut verdict = Ok(false);
         let mut look = |endpoint: &mut Endpoint, layer: &mut Layer| {
-            layer.advance(endpoint);
-            verdict = if layer.finalized { Err(Error::Finalized) } else { done(endpoint, layer) };
+            // A wait may look once more after it was told to end; what was told must not be taken again.
+            if matches!(verdict, Ok(false)) {
+                layer.advance(endpoint);
+                verdict = if layer.finalized { Err(Error::Finalized) } else { done(endpoint, layer) };
+            }
             !matches!(verdict, Ok(false))
         };
         self.shared().progress(usize::MAX);
