@@ -29,14 +29,14 @@ impl<T: Element> Array<'_, T> {
     /// Becomes a copy of an array of the same dimensions, however that is cut.
     pub fn copy_from(&self, other: &Array<'_, T>) -> Result<(), Error> {
         self.same_dims(other)?;
-        self.from_patches(|block| other.get(block))
+        self.make_blocks(|block| other.get(block))
     }
 
     /// Becomes `alpha * a + beta * b`.
     pub fn add(&self, alpha: T, a: &Array<'_, T>, beta: T, b: &Array<'_, T>) -> Result<(), Error> {
         self.same_dims(a)?;
         self.same_dims(b)?;
-        self.from_patches(|block| {
+        self.make_blocks(|block| {
             let (a, b) = (a.get(block)?, b.get(block)?);
             Ok(a.into_iter().zip(b).map(|(a, b)| alpha * a + beta * b).collect())
         })
@@ -62,7 +62,7 @@ impl<T: Element> Array<'_, T> {
                 if (rows, columns) == (other_columns, other_rows) => {}
             _ => return Err(Error::Mismatch("a transpose needs two matrices of turned dimensions")),
         }
-        self.from_patches(|block| {
+        self.make_blocks(|block| {
             let turned = other.get(&[block[1].clone(), block[0].clone()])?;
             let (rows, columns) = (block[0].len(), block[1].len());
             Ok((0..rows * columns).map(|i| turned[i % columns * rows + i / columns]).collect())
@@ -76,7 +76,7 @@ impl<T: Element> Array<'_, T> {
             _ => return Err(Error::Mismatch("the dimensions of the matrices do not go together")),
         };
         debug_assert!(m > 0 && n > 0, "arrays have no dimension of length 0");
-        self.from_patches(|block| {
+        self.make_blocks(|block| {
             let (rows, columns) = (block[0].clone(), block[1].clone());
             let mut sums = self.get(block)?;
             sums.iter_mut().for_each(|sum| *sum = *sum * beta);
@@ -155,7 +155,7 @@ impl<T: Element> Array<'_, T> {
     }
 
     /// Every rank makes its own block anew, from anything, before anybody writes anything.
-    fn from_patches(&self, make: impl FnOnce(&[Range<usize>]) -> Result<Vec<T>, Error>) -> Result<(), Error> {
+    fn make_blocks(&self, make: impl FnOnce(&[Range<usize>]) -> Result<Vec<T>, Error>) -> Result<(), Error> {
         self.ga.sync()?;
         let made = match self.distribution(self.ga.node_id()) {
             Some(block) => make(&block)?,

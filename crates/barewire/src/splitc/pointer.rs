@@ -101,7 +101,6 @@ impl<T> Spread<T> {
     }
 
     /// The pointer that begins `blocks` blocks further on: on the next processor, for one.
-    #[expect(clippy::should_implement_trait, reason = "as for raw pointers: `+` would hide what is skipped")]
     pub const fn add(self, blocks: u64) -> Spread<T> {
         Spread { skip: self.skip.saturating_add(blocks), ..self }
     }
