@@ -49,8 +49,10 @@ impl From<Output> for Ran {
 
 /// `barewire run` with these words.
 pub fn command(words: &[&str]) -> Command {
-    let mut command = Command::new(BAREWIRE);
-    command.arg("run").args(words).stdin(Stdio::null()).env_remove(MPICH);
+    // A shell in the background has its children ignore interrupts, and one that comes early would be lost.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT,QUIT", BAREWIRE, "run"]);
+    command.args(words).stdin(Stdio::null()).env_remove(MPICH);
     command
 }
 
