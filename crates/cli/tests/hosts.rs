@@ -14,7 +14,7 @@ fn over<'a>(list: &'a str, words: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root: ./test hosts"]
 fn ranks_on_four_hosts_meet() {
     let hosts = Hosts::new(101, 4);
     let list = hosts.list(2);
@@ -28,7 +28,7 @@ fn ranks_on_four_hosts_meet() {
 }
 
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root: ./test hosts"]
 fn ranks_talk_by_shared_memory_inside_a_host_and_by_tcp_between() {
     let hosts = Hosts::new(113, 4);
     let list = hosts.list(2);
@@ -54,7 +54,7 @@ fn ranks_talk_by_shared_memory_inside_a_host_and_by_tcp_between() {
 }
 
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root: ./test hosts"]
 fn variables_directory_output_and_input_travel() {
     use std::io::Write;
     let hosts = Hosts::new(102, 2);
@@ -72,7 +72,7 @@ fn variables_directory_output_and_input_travel() {
 }
 
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root: ./test hosts"]
 fn a_failing_rank_ends_all_hosts() {
     let hosts = Hosts::new(103, 3);
     let (list, mark) = (hosts.list(2), mark("fail"));
@@ -84,7 +84,7 @@ fn a_failing_rank_ends_all_hosts() {
 }
 
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root: ./test hosts"]
 fn a_killed_host_ends_the_job_and_is_named() {
     let hosts = Hosts::new(104, 3);
     let (list, mark) = (hosts.list(2), mark("host"));
@@ -96,7 +96,7 @@ fn a_killed_host_ends_the_job_and_is_named() {
 }
 
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root: ./test hosts"]
 fn a_cut_link_ends_both_sides() {
     let hosts = Hosts::new(105, 3);
     let (list, mark) = (hosts.list(1), mark("cut"));
@@ -137,7 +137,7 @@ fn all_is_gone(hosts: &Hosts, socket: &str) {
 }
 
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root: ./test hosts"]
 fn a_link_cut_while_ranks_talk_ends_the_job_on_both_sides() {
     let hosts = Hosts::new(115, 3);
     let (job, socket) = talking(&hosts);
@@ -150,7 +150,7 @@ fn a_link_cut_while_ranks_talk_ends_the_job_on_both_sides() {
 }
 
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root: ./test hosts"]
 fn a_host_killed_while_ranks_talk_ends_the_job() {
     let hosts = Hosts::new(116, 3);
     let (job, socket) = talking(&hosts);
@@ -162,7 +162,7 @@ fn a_host_killed_while_ranks_talk_ends_the_job() {
 }
 
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root: ./test hosts"]
 fn a_rank_killed_while_ranks_talk_ends_the_job() {
     let hosts = Hosts::new(117, 3);
     let (job, socket) = talking(&hosts);
@@ -180,7 +180,7 @@ fn a_rank_killed_while_ranks_talk_ends_the_job() {
 }
 
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root: ./test hosts"]
 fn an_inner_agent_cut_off_takes_its_subtree_along_and_nothing_is_left() {
     let hosts = Hosts::new(118, 6);
     let (list, mark) = (hosts.list(1), mark("subtree"));
@@ -196,7 +196,7 @@ fn an_inner_agent_cut_off_takes_its_subtree_along_and_nothing_is_left() {
 }
 
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root: ./test hosts"]
 fn a_job_that_keeps_going_outlives_a_host() {
     let hosts = Hosts::new(106, 3);
     let (list, mark) = (hosts.list(1), mark("outlive"));
@@ -213,7 +213,7 @@ fn a_job_that_keeps_going_outlives_a_host() {
 }
 
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root: ./test hosts"]
 fn interrupts_reach_all_hosts_at_any_time() {
     let hosts = Hosts::new(107, 4);
     let list = hosts.list(4);
@@ -229,7 +229,7 @@ fn interrupts_reach_all_hosts_at_any_time() {
 }
 
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root: ./test hosts"]
 fn a_killed_launcher_leaves_nothing_on_any_host() {
     let hosts = Hosts::new(108, 3);
     let (list, mark) = (hosts.list(2), mark("dead"));
@@ -241,7 +241,7 @@ fn a_killed_launcher_leaves_nothing_on_any_host() {
 }
 
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root: ./test hosts"]
 fn a_stopped_launcher_is_not_taken_for_dead() {
     let hosts = Hosts::new(109, 2);
     let (list, mark) = (hosts.list(1), mark("paused"));
@@ -258,7 +258,7 @@ fn a_stopped_launcher_is_not_taken_for_dead() {
 }
 
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root: ./test hosts"]
 fn hosts_that_cannot_be_used_are_named_with_what_to_do() {
     let hosts = Hosts::new(110, 2);
     let unknown = format!("{},nowhere:1", hosts.list(1));
@@ -276,7 +276,7 @@ fn hosts_that_cannot_be_used_are_named_with_what_to_do() {
 }
 
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root: ./test hosts"]
 fn an_unreachable_launcher_is_reported_by_the_host() {
     let hosts = Hosts::new(111, 1);
     hosts.link(1, false);
@@ -288,7 +288,7 @@ fn an_unreachable_launcher_is_reported_by_the_host() {
 }
 
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root: ./test hosts"]
 fn ports_and_interfaces_can_be_chosen() {
     let hosts = Hosts::new(112, 1);
     let list = hosts.list(1);
@@ -303,7 +303,7 @@ fn ports_and_interfaces_can_be_chosen() {
 }
 
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root: ./test hosts"]
 fn ranks_listen_only_where_they_are_told() {
     let hosts = Hosts::new(114, 2);
     let list = hosts.list(2);

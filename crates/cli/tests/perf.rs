@@ -157,7 +157,7 @@ fn a_misspelt_layer_is_named() {
 }
 
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root: ./test hosts"]
 fn hosts_are_measured_over_their_network() {
     let hosts = Hosts::new(121, 2);
     let list = hosts.list(1);

@@ -48,7 +48,7 @@ fn the_doctor_looks_at_everything_and_says_so() {
 }
 
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root: ./test hosts"]
 fn the_doctor_measures_the_way_between_hosts() {
     let hosts = Hosts::new(120, 3);
     let list = hosts.list(1);

@@ -73,11 +73,6 @@ pub struct Endpoint {
     pub(crate) config: Config,
 }
 
-const _: () = {
-    const fn is_send<T: Send>() {}
-    is_send::<Endpoint>();
-};
-
 /// A place in the list of peers to receive from; empty while its packets are being handled.
 #[derive(Debug)]
 pub(crate) struct InboundSlot {
@@ -289,13 +284,18 @@ impl Endpoint {
         len: usize,
         fill: impl FnOnce(&mut WireMut<'_>),
     ) -> Result<(), SendError> {
+        let head = self.message_head(to, port, imm, len)?;
+        self.send_packet(to, head, Class::Data, fill)
+    }
+
+    /// The header of a short message, if the peer is there and takes so many bytes in one packet.
+    fn message_head(&mut self, to: Peer, port: Port, imm: u64, len: usize) -> Result<Head, SendError> {
         self.peer_mut(to)?;
         let max = self.message_max(to);
         if len > max {
             return Err(SendError::TooLong { len, max });
         }
-        let head = Head { kind: wire::Kind::Message, flags: 0, port, len: len as u32, w1: imm };
-        self.send_packet(to, head, Class::Data, fill)
+        Ok(Head { kind: wire::Kind::Message, flags: 0, port, len: len as u32, w1: imm })
     }
 
     /// Sends one short message that must not be refused for want of room: an answer that a handler owes. If there is no
@@ -325,12 +325,7 @@ impl Endpoint {
                 return sent.map_err(SendError::from);
             }
         }
-        self.peer_mut(to)?;
-        let max = self.message_max(to);
-        if len > max {
-            return Err(SendError::TooLong { len, max });
-        }
-        let head = Head { kind: wire::Kind::Message, flags: 0, port, len: len as u32, w1: imm };
+        let head = self.message_head(to, port, imm, len)?;
         self.send_or_defer(to, head, fill)
     }
 
@@ -553,8 +548,3 @@ impl Endpoint {
         deferring.into_iter().for_each(|to| self.transmit_to(to));
     }
 }
-
-const _: () = {
-    const fn is_send<T: Send>() {}
-    is_send::<Endpoint>();
-};

@@ -12,9 +12,6 @@ use barewire_sys::loan::Borrower;
 use super::dispatch::Turns;
 use super::{Fm, Handler, NAP};
 
-/// Tries to send a short message before its sender waits in earnest.
-const QUICK_TRIES: usize = 64;
-
 /// Why a message, or a piece of one, was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -91,16 +88,6 @@ impl Fm {
         use barewire_core::SendError::{Full, TooLong};
         if !matches!(error, Full | TooLong { .. }) {
             return Err(error.into());
-        }
-        if error == Full && !self.dispatch.has_chores() {
-            // A receiver that takes as fast as we send makes room within a microsecond.
-            for _ in 0..QUICK_TRIES {
-                self.endpoint.progress(&mut self.dispatch, usize::MAX);
-                match self.endpoint.send(to, handler.port(), 0, bytes) {
-                    Err(Full) => {}
-                    other => return Ok(other?),
-                }
-            }
         }
         let mut message = self.begin_message(to, bytes.len() as u64, handler)?;
         message.piece(bytes)?;
