@@ -1,18 +1,22 @@
 //! What holds for active messages, whatever the wire. To run the suite over another wire, add a line at `suites!` below.
 
+#[path = "../common/mod.rs"]
+mod common;
+
 mod bulk;
 mod bundles;
 mod messages;
 mod returned;
 mod simple;
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
 use barewire::am::{Bundle, Ep, Name, Node, Returned, Tag};
 use barewire::core::job::Job;
 use barewire::core::{Config, Endpoint, Peer};
+use common::{Meeting, pattern};
 
 /// A wire to run the suite over.
 struct Wire {
@@ -189,31 +193,4 @@ fn run_cores(size: u32, wire: &Wire, body: impl Fn(Endpoint) + Sync) {
             scope.spawn(move || body(Endpoint::open(job, config).unwrap()));
         }
     });
-}
-
-/// Where threads wait for each other while they go on polling.
-struct Meeting {
-    size: u32,
-    arrived: AtomicU32,
-}
-
-impl Meeting {
-    fn new(size: u32) -> Meeting {
-        Meeting { size, arrived: AtomicU32::new(0) }
-    }
-
-    fn meet(&self, mut poll: impl FnMut()) {
-        let began = std::time::Instant::now();
-        let turn = self.arrived.fetch_add(1, Ordering::SeqCst) / self.size + 1;
-        while self.arrived.load(Ordering::SeqCst) < turn * self.size {
-            assert!(began.elapsed() < PATIENCE.unwrap(), "another thread does not come");
-            poll();
-            thread::yield_now();
-        }
-        poll();
-    }
-}
-
-fn pattern(len: usize, salt: u64) -> Vec<u8> {
-    (0..len).map(|i| (i as u64 * 31 + salt * 7 + (i as u64 >> 8)) as u8).collect()
 }

@@ -1,12 +1,11 @@
 //! Active messages, the short form.
 
-use std::time::Instant;
-
 use anyhow::{Result, bail};
 use barewire::am::Simple;
 use barewire_core::{Endpoint, Peer};
 
-use super::{Bench, Kept, PATIENCE, Trips, each, until};
+use super::pair::{self, Pair};
+use super::{Bench, Kept, PATIENCE, Trips, until};
 use crate::perf::worker::Command;
 
 const DATA: u8 = 1;
@@ -42,45 +41,33 @@ impl AmBench {
     fn other(&self) -> Peer {
         Peer(1 - self.me)
     }
+}
 
+impl Pair for AmBench {
+    const NAME: &'static str = "active messages";
+
+    fn rank(&self) -> u32 {
+        self.me
+    }
+
+    #[inline(always)]
+    fn send(&mut self, bytes: usize) -> Result<()> {
+        let (other, args) = (self.other(), self.args);
+        Ok(self.am.request(other, DATA, &args[..bytes.div_ceil(8)])?)
+    }
+
+    fn post(&mut self, bytes: usize) -> Result<()> {
+        let (other, args) = (self.other(), self.args);
+        Ok(self.am.try_request(other, DATA, &args[..bytes.div_ceil(8).min(WORDS_MAX)])?)
+    }
+
+    #[inline(always)]
     fn until(&mut self, data: u64) {
         until(|| self.am.state().data >= data || (self.am.poll() > 0 && self.am.state().data >= data));
     }
 
-    fn latency(&mut self, words: usize, count: u64, trips: &mut Trips) -> Result<f64> {
-        let (other, base, args) = (self.other(), self.seen, self.args);
-        let start = Instant::now();
-        for trip in 1..=count {
-            if self.me == 0 {
-                self.am.request(other, DATA, &args[..words])?;
-            }
-            self.until(base + trip);
-            if self.me != 0 {
-                self.am.request(other, DATA, &args[..words])?;
-            }
-            trips.lap();
-        }
-        self.seen += count;
-        Ok(each(start, count * 2))
-    }
-
-    fn rate(&mut self, words: usize, count: u64, window: u64) -> Result<f64> {
-        let (other, base, args) = (self.other(), self.seen, self.args);
-        let windows = count.div_ceil(window);
-        let start = Instant::now();
-        for n in 1..=windows {
-            if self.me == 0 {
-                for _ in 0..window {
-                    self.am.request(other, DATA, &args[..words])?;
-                }
-                self.until(base + n);
-            } else {
-                self.until(base + n * window);
-                self.am.request(other, DATA, &[n])?;
-            }
-        }
-        self.seen += if self.me == 0 { windows } else { windows * window };
-        Ok(each(start, windows * window))
+    fn seen(&mut self) -> &mut u64 {
+        &mut self.seen
     }
 }
 
@@ -96,30 +83,14 @@ impl Bench for AmBench {
     }
 
     fn once(&mut self, command: &Command, trips: &mut Trips) -> Result<f64> {
-        let words = command.bytes.div_ceil(8);
-        if words > WORDS_MAX {
+        if command.bytes.div_ceil(8) > WORDS_MAX {
             bail!("a short active message holds {} bytes; am2 is for longer ones", WORDS_MAX * 8);
         }
-        match command.parts().1 {
-            _ if self.me > 1 => Ok(0.0),
-            "latency" => self.latency(words, command.count, trips),
-            "rate" => self.rate(words, command.count, command.window.max(1)),
-            other => bail!("active messages have no measurement called {other}"),
-        }
+        pair::once(self, command, trips)
     }
 
     fn burst(&mut self, _: &str, bytes: usize, count: u64) -> Result<f64> {
-        let (words, args) = (bytes.div_ceil(8).min(WORDS_MAX), self.args);
-        let start = Instant::now();
-        if self.me == 0 {
-            for _ in 0..count {
-                self.am.try_request(Peer(1), DATA, &args[..words])?;
-            }
-        } else {
-            self.until(self.seen + count);
-            self.seen += count;
-        }
-        Ok(each(start, count))
+        pair::burst(self, bytes, count)
     }
 
     fn idle(&mut self) {

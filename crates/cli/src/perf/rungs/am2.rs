@@ -1,12 +1,11 @@
 //! Active Messages II: credits, tags, translations; short, medium and bulk by size.
 
-use std::time::Instant;
-
 use anyhow::{Result, bail};
 use barewire::am::{Bundle, Ep, Memory, Name, Node, Tag};
 use barewire_core::{Endpoint, Peer};
 
-use super::{BUFFER_BYTES, Bench, Kept, PATIENCE, Trips, each, until};
+use super::pair::{self, Pair};
+use super::{BUFFER_BYTES, Bench, Kept, PATIENCE, Trips, until};
 use crate::perf::worker::Command;
 
 const DATA: u8 = 1;
@@ -55,7 +54,16 @@ impl Am2Bench {
         }
         Ok(Am2Bench { node, bundle, ep, me, seen: 0, out: Memory::shared(BUFFER_BYTES)? })
     }
+}
 
+impl Pair for Am2Bench {
+    const NAME: &'static str = "Active Messages II";
+
+    fn rank(&self) -> u32 {
+        self.me
+    }
+
+    #[inline(always)]
     fn send(&mut self, bytes: usize) -> Result<()> {
         let (ep, to) = (self.ep, (1 - self.me) as u8);
         if bytes <= SHORT_BYTES_MAX {
@@ -64,6 +72,7 @@ impl Am2Bench {
         Ok(self.node.request_xfer(ep, to, DATA, &[], 0, (&self.out, 0..bytes))?)
     }
 
+    #[inline(always)]
     fn until(&mut self, data: u64) {
         until(|| {
             self.node.state().data >= data
@@ -71,40 +80,8 @@ impl Am2Bench {
         });
     }
 
-    fn latency(&mut self, bytes: usize, count: u64, trips: &mut Trips) -> Result<f64> {
-        let base = self.seen;
-        let start = Instant::now();
-        for trip in 1..=count {
-            if self.me == 0 {
-                self.send(bytes)?;
-            }
-            self.until(base + trip);
-            if self.me != 0 {
-                self.send(bytes)?;
-            }
-            trips.lap();
-        }
-        self.seen += count;
-        Ok(each(start, count * 2))
-    }
-
-    fn rate(&mut self, bytes: usize, count: u64, window: u64) -> Result<f64> {
-        let base = self.seen;
-        let windows = count.div_ceil(window);
-        let start = Instant::now();
-        for n in 1..=windows {
-            if self.me == 0 {
-                for _ in 0..window {
-                    self.send(bytes)?;
-                }
-                self.until(base + n);
-            } else {
-                self.until(base + n * window);
-                self.send(0)?;
-            }
-        }
-        self.seen += if self.me == 0 { windows } else { windows * window };
-        Ok(each(start, windows * window))
+    fn seen(&mut self) -> &mut u64 {
+        &mut self.seen
     }
 }
 
@@ -126,25 +103,11 @@ impl Bench for Am2Bench {
         if command.bytes > BUFFER_BYTES {
             bail!("messages of more than {BUFFER_BYTES} bytes are not measured");
         }
-        match command.parts().1 {
-            _ if self.me > 1 => Ok(0.0),
-            "latency" => self.latency(command.bytes, command.count, trips),
-            "rate" => self.rate(command.bytes, command.count, command.window.max(1)),
-            other => bail!("Active Messages II have no measurement called {other}"),
-        }
+        pair::once(self, command, trips)
     }
 
     fn burst(&mut self, _: &str, bytes: usize, count: u64) -> Result<f64> {
-        let start = Instant::now();
-        if self.me == 0 {
-            for _ in 0..count {
-                self.send(bytes)?;
-            }
-        } else {
-            self.until(self.seen + count);
-            self.seen += count;
-        }
-        Ok(each(start, count))
+        pair::burst(self, bytes, count)
     }
 
     fn idle(&mut self) {

@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use anyhow::{Result, bail};
 use barewire::fm::{Flow, Fm, Handler};
 use barewire_core::{Endpoint, Peer};
 
-use super::{BUFFER_BYTES, Bench, Kept, PATIENCE, Trips, each, until};
+use super::pair::{self, Pair};
+use super::{BUFFER_BYTES, Bench, Kept, PATIENCE, Trips, until};
 use crate::perf::worker::Command;
 
 const SHORT: Handler = Handler(1);
@@ -69,13 +69,23 @@ impl FmBench {
     fn other(&self) -> Peer {
         Peer(1 - self.me)
     }
+}
 
+impl Pair for FmBench {
+    const NAME: &'static str = "fast messages";
+
+    fn rank(&self) -> u32 {
+        self.me
+    }
+
+    #[inline(always)]
     fn send(&mut self, bytes: usize) -> Result<()> {
         let handler = if bytes <= SHORT_BYTES_MAX { SHORT } else { LONG };
         let other = self.other();
         Ok(self.fm.send(other, handler, &self.out[..bytes])?)
     }
 
+    #[inline(always)]
     fn until(&mut self, got: u64) {
         until(|| {
             let there = |fm: &FmBench| fm.got.load(Ordering::Relaxed) >= got;
@@ -83,40 +93,8 @@ impl FmBench {
         });
     }
 
-    fn latency(&mut self, bytes: usize, count: u64, trips: &mut Trips) -> Result<f64> {
-        let base = self.seen;
-        let start = Instant::now();
-        for trip in 1..=count {
-            if self.me == 0 {
-                self.send(bytes)?;
-            }
-            self.until(base + trip);
-            if self.me != 0 {
-                self.send(bytes)?;
-            }
-            trips.lap();
-        }
-        self.seen += count;
-        Ok(each(start, count * 2))
-    }
-
-    fn rate(&mut self, bytes: usize, count: u64, window: u64) -> Result<f64> {
-        let base = self.seen;
-        let windows = count.div_ceil(window);
-        let start = Instant::now();
-        for n in 1..=windows {
-            if self.me == 0 {
-                for _ in 0..window {
-                    self.send(bytes)?;
-                }
-                self.until(base + n);
-            } else {
-                self.until(base + n * window);
-                self.send(0)?;
-            }
-        }
-        self.seen += if self.me == 0 { windows } else { windows * window };
-        Ok(each(start, windows * window))
+    fn seen(&mut self) -> &mut u64 {
+        &mut self.seen
     }
 }
 
@@ -136,25 +114,11 @@ impl Bench for FmBench {
         if command.bytes > BUFFER_BYTES {
             bail!("messages of more than {BUFFER_BYTES} bytes are not measured");
         }
-        match command.parts().1 {
-            _ if self.me > 1 => Ok(0.0),
-            "latency" => self.latency(command.bytes, command.count, trips),
-            "rate" => self.rate(command.bytes, command.count, command.window.max(1)),
-            other => bail!("fast messages have no measurement called {other}"),
-        }
+        pair::once(self, command, trips)
     }
 
     fn burst(&mut self, _: &str, bytes: usize, count: u64) -> Result<f64> {
-        let start = Instant::now();
-        if self.me == 0 {
-            for _ in 0..count {
-                self.send(bytes)?;
-            }
-        } else {
-            self.until(self.seen + count);
-            self.seen += count;
-        }
-        Ok(each(start, count))
+        pair::burst(self, bytes, count)
     }
 
     fn idle(&mut self) {

@@ -6,6 +6,7 @@ mod core;
 mod fm;
 mod ipc;
 mod limits;
+mod pair;
 mod sockets;
 mod splitc;
 mod tagged;
