@@ -14,7 +14,6 @@ use barewire_sys::wirebuf::WireMut;
 use crate::at_large::AtLarge;
 use crate::config::Config;
 use crate::connect::Identity;
-use crate::crowd::is_crowded;
 use crate::error::{Full, OpenError, SendError};
 use crate::job::{Directory, Job};
 use crate::patience::Patience;
@@ -164,7 +163,7 @@ impl Endpoint {
             bell,
             dozing: false,
             report_wanted: false,
-            patience: Patience::new(is_crowded(&job.directory, job.size)),
+            patience: Patience::new(job.crowded),
             poller,
             local_listener: None,
             pending: Vec::new(),

@@ -62,6 +62,8 @@ pub struct Job {
     pub rank: u32,
     /// How many processes the job has.
     pub size: u32,
+    /// Whether more of them run on this host than it has processors.
+    pub crowded: bool,
     /// Where the others' addresses are found.
     pub directory: Directory,
 }
@@ -86,6 +88,7 @@ impl Job {
             key: JobKey::random()?,
             rank: 0,
             size: 1,
+            crowded: false,
             directory: Directory::Alone,
         })
     }
@@ -99,10 +102,11 @@ impl Job {
     pub fn threads(size: u32) -> std::io::Result<Vec<Job>> {
         let (id, key) = (JobId::random()?, JobKey::random()?);
         let cards = Arc::new(Mutex::new(HashMap::new()));
+        let crowded = size as usize > barewire_sys::cpu::usable_cpus();
         Ok((0..size)
             .map(|rank| {
                 let directory = MemoryDirectory { rank, cards: Arc::clone(&cards), wanted: VecDeque::new() };
-                Job { id, key: key.clone(), rank, size, directory: Directory::Memory(directory) }
+                Job { id, key: key.clone(), rank, size, crowded, directory: Directory::Memory(directory) }
             })
             .collect())
     }

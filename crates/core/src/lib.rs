@@ -27,7 +27,6 @@ pub mod boot;
 pub mod config;
 mod connect;
 mod credit;
-mod crowd;
 mod datagrams;
 pub mod endpoint;
 pub mod error;

@@ -165,6 +165,25 @@ impl Environment {
         server && self.get("PMIX_RANK").is_some() && self.get("PMIX_NAMESPACE").is_some()
     }
 
+    /// Whether a job of `size` has more ranks on this host than there are processors for them. Where nobody says how many
+    /// ranks are here, all of them may be.
+    ///
+    /// ```
+    /// use barewire_core::boot::Environment;
+    /// let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    /// let environment = Environment::from_pairs([pair("BAREWIRE_LOCAL_SIZE", "4"), pair("BAREWIRE_LOCAL_CPUS", "2")])?;
+    /// assert!(environment.is_crowded(100)?);
+    /// # Ok::<(), barewire_core::boot::environment::EnvironmentError>(())
+    /// ```
+    pub fn is_crowded(&self, size: u32) -> Result<bool, EnvironmentError> {
+        let here = self.number(LOCAL_SIZE, "a number of ranks")?;
+        let here =
+            here.map_or_else(|| self.number("MPI_LOCALNRANKS", "a number of ranks"), |n| Ok(Some(n)))?;
+        // The launcher's own processors count, not those it bound this rank to.
+        let cpus = self.number(LOCAL_CPUS, "a number of processors")?;
+        Ok(here.unwrap_or(size as usize) > cpus.unwrap_or_else(barewire_sys::cpu::machine_cpus))
+    }
+
     /// What may be used of the network.
     ///
     /// ```

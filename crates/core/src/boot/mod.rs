@@ -35,7 +35,7 @@ pub use link::{Fill, Link};
 pub use message::LostReason;
 pub use rendezvous::dial;
 
-use crate::job::{Directory, Job, JobId, JobKey};
+use crate::job::{Job, JobId, JobKey};
 
 /// Finds the job this process was started in.
 ///
@@ -51,6 +51,11 @@ pub fn from_environment() -> Result<Job, BootError> {
 
 /// Finds the job that `environment` describes.
 pub fn join(environment: &Environment) -> Result<Job, BootError> {
+    let job = find(environment)?;
+    Ok(Job { crowded: environment.is_crowded(job.size)?, ..job })
+}
+
+fn find(environment: &Environment) -> Result<Job, BootError> {
     if let Some(fd) = environment.boot_fd()? {
         return wire_client::join(inherit(fd, environment::BOOT_FD)?);
     }
@@ -66,19 +71,7 @@ pub fn join(environment: &Environment) -> Result<Job, BootError> {
     if let Some(launcher) = foreign::visible(environment) {
         return Err(launcher);
     }
-    alone()
-}
-
-/// A job of one.
-fn alone() -> Result<Job, BootError> {
-    let random = |source| BootError::Io { doing: "making a key", source };
-    Ok(Job {
-        id: JobId::random().map_err(random)?,
-        key: JobKey::random().map_err(random)?,
-        rank: 0,
-        size: 1,
-        directory: Directory::Alone,
-    })
+    Job::alone().map_err(|source| BootError::Io { doing: "making a key", source })
 }
 
 fn inherit(fd: i32, variable: &'static str) -> Result<std::os::fd::OwnedFd, BootError> {

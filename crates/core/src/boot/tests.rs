@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::frame::BOOT_BODY_BYTES_MAX;
 use super::*;
+use crate::job::Directory;
 
 const SOON: Duration = Duration::from_secs(10);
 

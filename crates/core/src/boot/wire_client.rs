@@ -20,6 +20,7 @@ pub(super) fn join(fd: OwnedFd) -> Result<Job, BootError> {
         key: welcome.key,
         rank: spec.rank,
         size: spec.size,
+        crowded: false,
         directory: Directory::Boot(Client::wire(line, spec)),
     })
 }

@@ -137,8 +137,14 @@ impl Network {
             Datagrams::new(wire, config.reliable(), config.endpoint.credit_bytes as u64, config.pulse)
                 .expect("the configuration was checked when the network was made");
         // Nobody has to prove anything in here, so the job's name and key say nothing.
-        let job =
-            Job { id: JobId([0; 16]), key: JobKey([0; 32]), rank: rank.0, size, directory: Directory::Alone };
+        let job = Job {
+            id: JobId([0; 16]),
+            key: JobKey([0; 32]),
+            rank: rank.0,
+            size,
+            crowded: false,
+            directory: Directory::Alone,
+        };
         Ok(Endpoint::on_datagrams(job, config.endpoint.clone(), bell, poller, datagrams))
     }
 
