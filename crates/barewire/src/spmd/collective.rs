@@ -8,7 +8,7 @@ use barewire_core::wait::Waiting;
 use barewire_core::{Deliver, Endpoint, Peer, SendError, Sending};
 use zerocopy::IntoBytes;
 
-use super::mail::{BROKEN, LETTER, Mail};
+use super::mail::{BROKEN, Break, LETTER, Mail};
 use super::{Error, Plain, World};
 
 /// Ranks that act together: `size` of them, every `stride`th from `start` on.
@@ -70,6 +70,8 @@ type Step = u32;
 struct Turn {
     group: Group,
     me: u32,
+    /// Which of the group's operations it is.
+    count: u64,
     tag: u64,
 }
 
@@ -229,13 +231,14 @@ impl<L: Deliver> World<L> {
             return Err(Error::NoSuchRank { rank: last as u32, size: self.size() });
         }
         let me = group.index(self.rank()).ok_or(Error::NotMember)?;
-        if let Some(peer) = self.hub.mail.broken(group.mark) {
+        let before = self.turns.entry(group.mark).or_insert(0);
+        let count = *before + 1;
+        if let Some(peer) = self.hub.mail.broken(group.mark, count) {
             return Err(Error::Lost(peer));
         }
-        let count = self.turns.entry(group.mark).or_insert(0);
-        *count = (*count + 1) % (1 << TURN_BITS);
-        let tag = (group.mark << TURN_BITS | u64::from(*count)) << STEP_BITS;
-        Ok(Turn { group, me, tag })
+        *before = count;
+        let tag = (group.mark << TURN_BITS | count % (1 << TURN_BITS)) << STEP_BITS;
+        Ok(Turn { group, me, count, tag })
     }
 
     /// Sends a letter and receives one, at the same time, so that no circle of members can wait for each other to receive.
@@ -267,7 +270,7 @@ impl<L: Deliver> World<L> {
                     receiving = None;
                 }
                 let waits = sending.is_some() || receiving.is_some();
-                if let (true, Some(peer)) = (waits, hub.mail.broken(turn.group.mark)) {
+                if let (true, Some(peer)) = (waits, hub.mail.broken(turn.group.mark, turn.count)) {
                     failed = Some(Error::Lost(peer));
                 }
                 failed.is_some() || !waits || receives != receiving.is_some()
@@ -283,11 +286,12 @@ impl<L: Deliver> World<L> {
     /// A member is gone: tells the others, so that they do not wait for us.
     #[cold]
     fn give_up(&mut self, turn: Turn, because_of: Peer) {
-        self.hub.mail.break_group(turn.group.mark, because_of);
-        let word = u64::from(because_of.0).to_le_bytes();
+        let mark = turn.group.mark;
+        self.hub.mail.break_group(mark, Break { because_of, since: turn.count });
+        let word = [u64::from(because_of.0), turn.count].map(u64::to_le_bytes);
         for index in (0..turn.group.size).filter(|&index| index != turn.me) {
             // Whoever is gone too need not know.
-            let _ = self.endpoint.reply(turn.peer(index), BROKEN, turn.group.mark, &word);
+            let _ = self.endpoint.reply(turn.peer(index), BROKEN, mark, word.as_flattened());
         }
         self.endpoint.flush();
     }

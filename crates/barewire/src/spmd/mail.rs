@@ -8,15 +8,23 @@ use barewire_core::{Endpoint, Frame, Incoming, Peer, Port};
 
 /// A letter, or a part of one.
 pub(super) const LETTER: Port = Port(0xc011);
-/// Word that a group is of no use any more, and because of whom.
+/// Word that a group is of no use any more: because of whom, and since which of its operations.
 pub(super) const BROKEN: Port = Port(0xc012);
+
+/// Why a group is of no use any more.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Break {
+    pub because_of: Peer,
+    /// The first operation that cannot be finished. Those before it still can: whoever broke the group has done its part in them.
+    pub since: u64,
+}
 
 #[derive(Debug)]
 pub(crate) struct Mail {
     /// Unread frames, by sender.
     frames: Vec<VecDeque<Frame>>,
-    /// Groups that lost a member, and whom.
-    broken: HashMap<u64, Peer>,
+    /// Groups that lost a member.
+    broken: HashMap<u64, Break>,
     /// Who went without a word.
     lost: Option<Peer>,
     /// Whether each has gone, in whatever way.
@@ -38,8 +46,10 @@ impl Mail {
         let from = packet.from.0 as usize;
         if packet.port == BROKEN {
             let size = self.frames.len() as u64;
-            if let Some(whom) = packet.read_u64().filter(|&whom| whom < size) {
-                self.break_group(packet.imm, Peer(whom as u32));
+            if let (Some(whom), Some(since)) =
+                (packet.read_u64().filter(|&whom| whom < size), packet.read_u64())
+            {
+                self.break_group(packet.imm, Break { because_of: Peer(whom as u32), since });
             }
         } else if let Some(queue) = self.frames.get_mut(from) {
             queue.push_back(packet.hold());
@@ -53,15 +63,20 @@ impl Mail {
         queue.remove(at)
     }
 
-    pub fn break_group(&mut self, group: u64, because_of: Peer) {
+    /// The earliest break counts.
+    pub fn break_group(&mut self, group: u64, broken: Break) {
         // A peer can name as many groups as it likes; those that we know of are few.
         if self.broken.len() < BROKEN_MAX {
-            self.broken.entry(group).or_insert(because_of);
+            let known = self.broken.entry(group).or_insert(broken);
+            if broken.since < known.since {
+                *known = broken;
+            }
         }
     }
 
-    pub fn broken(&self, group: u64) -> Option<Peer> {
-        self.broken.get(&group).copied()
+    /// Whoever makes an operation of the group impossible.
+    pub fn broken(&self, group: u64, operation: u64) -> Option<Peer> {
+        self.broken.get(&group).filter(|broken| broken.since <= operation).map(|broken| broken.because_of)
     }
 
     pub fn peer_gone(&mut self, peer: Peer, without_a_word: bool) {
@@ -88,3 +103,23 @@ impl Mail {
 
 /// Groups that can be known to be broken.
 const BROKEN_MAX: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_break_spares_the_operations_before_it_and_the_earliest_counts() {
+        let mut mail = Mail::new(4);
+        mail.break_group(7, Break { because_of: Peer(1), since: 5 });
+        assert_eq!(
+            (mail.broken(7, 4), mail.broken(7, 5), mail.broken(7, 6)),
+            (None, Some(Peer(1)), Some(Peer(1)))
+        );
+        assert_eq!(mail.broken(8, 6), None);
+        mail.break_group(7, Break { because_of: Peer(2), since: 6 });
+        assert_eq!(mail.broken(7, 6), Some(Peer(1)));
+        mail.break_group(7, Break { because_of: Peer(3), since: 3 });
+        assert_eq!((mail.broken(7, 2), mail.broken(7, 4)), (None, Some(Peer(3))));
+    }
+}

@@ -81,7 +81,7 @@ pub struct World<L> {
     /// The first failure among operations that nobody waited for one by one.
     failed: Option<Error>,
     /// How many collectives each group has had.
-    turns: HashMap<u64, u32>,
+    turns: HashMap<u64, u64>,
     next_group: u64,
     /// Where bytes from afar land before they go to their place.
     scratch: Memory,
