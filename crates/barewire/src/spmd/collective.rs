@@ -233,12 +233,14 @@ impl<L: Deliver> World<L> {
         let me = group.index(self.rank()).ok_or(Error::NotMember)?;
         let before = self.turns.entry(group.mark).or_insert(0);
         let count = *before + 1;
+        let tag = ((group.mark << TURN_BITS) | (count % (1 << TURN_BITS))) << STEP_BITS;
+        let turn = Turn { group, me, count, tag };
         if let Some(peer) = self.hub.mail.broken(group.mark, count) {
+            self.give_up(turn, peer);
             return Err(Error::Lost(peer));
         }
         *before = count;
-        let tag = (group.mark << TURN_BITS | count % (1 << TURN_BITS)) << STEP_BITS;
-        Ok(Turn { group, me, count, tag })
+        Ok(turn)
     }
 
     /// Sends a letter and receives one, at the same time, so that no circle of members can wait for each other to receive.
@@ -283,11 +285,13 @@ impl<L: Deliver> World<L> {
         outcome.map(|()| letter)
     }
 
-    /// A member is gone: tells the others, so that they do not wait for us.
+    /// A member is gone: tells the others, once, so that they neither wait for us nor take us for the cause.
     #[cold]
     fn give_up(&mut self, turn: Turn, because_of: Peer) {
         let mark = turn.group.mark;
-        self.hub.mail.break_group(mark, Break { because_of, since: turn.count });
+        if !self.hub.mail.break_group(mark, Break { because_of, since: turn.count, passed_on: true }) {
+            return;
+        }
         let word = [u64::from(because_of.0), turn.count].map(u64::to_le_bytes);
         for index in (0..turn.group.size).filter(|&index| index != turn.me) {
             // Whoever is gone too need not know.

@@ -13,10 +13,12 @@ pub(super) const BROKEN: Port = Port(0xc012);
 
 /// Why a group is of no use any more.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Break {
+pub(crate) struct Break {
     pub because_of: Peer,
     /// The first operation that cannot be finished. Those before it still can: whoever broke the group has done its part in them.
     pub since: u64,
+    /// We have told the other members.
+    pub passed_on: bool,
 }
 
 #[derive(Debug)]
@@ -49,7 +51,10 @@ impl Mail {
             if let (Some(whom), Some(since)) =
                 (packet.read_u64().filter(|&whom| whom < size), packet.read_u64())
             {
-                self.break_group(packet.imm, Break { because_of: Peer(whom as u32), since });
+                self.break_group(
+                    packet.imm,
+                    Break { because_of: Peer(whom as u32), since, passed_on: false },
+                );
             }
         } else if let Some(queue) = self.frames.get_mut(from) {
             queue.push_back(packet.hold());
@@ -63,15 +68,19 @@ impl Mail {
         queue.remove(at)
     }
 
-    /// The earliest break counts.
-    pub fn break_group(&mut self, group: u64, broken: Break) {
+    /// The earliest break counts. False if it was to be passed on and had been before.
+    pub fn break_group(&mut self, group: u64, broken: Break) -> bool {
         // A peer can name as many groups as it likes; those that we know of are few.
-        if self.broken.len() < BROKEN_MAX {
-            let known = self.broken.entry(group).or_insert(broken);
-            if broken.since < known.since {
-                *known = broken;
-            }
+        if self.broken.len() >= BROKEN_MAX && !self.broken.contains_key(&group) {
+            return true;
         }
+        let known = self.broken.entry(group).or_insert(Break { passed_on: false, ..broken });
+        let passed_on_before = known.passed_on;
+        if broken.since < known.since {
+            *known = broken;
+        }
+        known.passed_on = passed_on_before || broken.passed_on;
+        !(passed_on_before && broken.passed_on)
     }
 
     /// Whoever makes an operation of the group impossible.
@@ -111,15 +120,15 @@ mod tests {
     #[test]
     fn a_break_spares_the_operations_before_it_and_the_earliest_counts() {
         let mut mail = Mail::new(4);
-        mail.break_group(7, Break { because_of: Peer(1), since: 5 });
-        assert_eq!(
-            (mail.broken(7, 4), mail.broken(7, 5), mail.broken(7, 6)),
-            (None, Some(Peer(1)), Some(Peer(1)))
-        );
+        let mut told = |by, since, passed_on| {
+            let news = mail.break_group(7, Break { because_of: Peer(by), since, passed_on });
+            (news, [2, 4, 5, 6].map(|operation| mail.broken(7, operation).map(|peer| peer.0)))
+        };
+        assert_eq!(told(1, 5, false), (true, [None, None, Some(1), Some(1)]));
+        assert_eq!(told(2, 6, false), (true, [None, None, Some(1), Some(1)]));
+        assert_eq!(told(1, 5, true), (true, [None, None, Some(1), Some(1)]));
+        assert_eq!(told(3, 3, false), (true, [None, Some(3), Some(3), Some(3)]));
+        assert_eq!(told(3, 3, true), (false, [None, Some(3), Some(3), Some(3)]), "the others know");
         assert_eq!(mail.broken(8, 6), None);
-        mail.break_group(7, Break { because_of: Peer(2), since: 6 });
-        assert_eq!(mail.broken(7, 6), Some(Peer(1)));
-        mail.break_group(7, Break { because_of: Peer(3), since: 3 });
-        assert_eq!((mail.broken(7, 2), mail.broken(7, 4)), (None, Some(Peer(3))));
     }
 }
