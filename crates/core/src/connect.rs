@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use barewire_sys::bell::Ringer;
+use barewire_sys::credentials;
 use barewire_sys::ring::RingMemory;
 use barewire_sys::rustix::io::Errno;
 
@@ -291,6 +292,7 @@ impl Endpoint {
         // It may have left already; what it sent before is in the ring all the same.
         let _ = local::welcome(&socket, &self.identity.key, bytes, &self.bell);
         self.poller.add(&socket, Source::RingRx(from)).ok()?;
+        self.peers[from.index()].process = credentials::of(&socket).ok().and_then(|who| who.pid);
         self.add_inbound(from, Rx::Ring(RingRx::new(memory, Some((socket, ringer)))));
         Some(())
     }

@@ -1,6 +1,8 @@
 //! What an endpoint knows about one peer.
 
 use std::collections::{BTreeMap, VecDeque};
+
+use barewire_sys::rustix::process::Pid;
 use std::ops::{Index, IndexMut};
 
 use crate::provider::Tx;
@@ -43,6 +45,8 @@ pub(crate) struct PeerEntry {
     pub choice: Option<String>,
     /// The layer above knows that it is gone.
     pub told_lost: bool,
+    /// Its process, if it is a neighbour that has connected and that we can see.
+    pub process: Option<Pid>,
 }
 
 impl PeerEntry {
@@ -59,6 +63,7 @@ impl PeerEntry {
             stats: Stats::default(),
             choice: None,
             told_lost: false,
+            process: None,
         }
     }
 

@@ -128,11 +128,14 @@ impl<L: Deliver> Shared<L> {
             if !endpoint.guard.is_parent() {
                 return Err(WaitError::Forked);
             }
+            // Asked after we have said that we sleep: what others write to memory without a message is not missed.
+            let quiet = endpoint.doze();
             if done(endpoint, layer) {
+                endpoint.undoze();
+                self.wake_sleepers();
                 return Ok(true);
             }
             self.0.sleepers.fetch_add(1, Ordering::Relaxed);
-            let quiet = endpoint.doze();
             (endpoint.fd().try_clone_to_owned(), quiet)
         };
         if let (Ok(fd), true) = (fd, quiet) {

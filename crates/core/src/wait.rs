@@ -220,6 +220,13 @@ impl Endpoint {
         self.housekeep(deliver);
     }
 
+    /// Whether this endpoint has asked to be woken. What a wait looks at may be in memory where others cannot know whom to
+    /// wake: then they have to be told.
+    #[inline]
+    pub fn is_dozing(&self) -> bool {
+        self.dozing
+    }
+
     /// Before waiting on [`Endpoint::fd`]: asks to be woken. False if there is something to do already; then make progress
     /// instead of waiting. After waiting, make progress as usual.
     ///

@@ -17,6 +17,15 @@ struct Rank {
     tagged: Tagged,
 }
 
+/// [`run`] with buffers that are sent, and with buffers that neighbours may fetch from.
+fn run_in_both_ways(size: u32, config: &Config, body: impl Fn(Rank) + Sync) {
+    run(size, config, &body);
+    run(size, config, |mut rank| {
+        rank.tagged.show_buffers();
+        body(rank);
+    });
+}
+
 fn run(size: u32, config: &Config, body: impl Fn(Rank) + Sync) {
     thread::scope(|scope| {
         for job in Job::threads(size).unwrap() {
@@ -93,7 +102,7 @@ const LENGTHS: [usize; 9] = [0, 1, 8, 1000, 4096, 16 << 10, (16 << 10) + 1, 200_
 
 #[test]
 fn messages_of_every_length_arrive_posted_or_not_in_either_mode() {
-    run(2, &Config::default(), |mut rank| {
+    run_in_both_ways(2, &Config::default(), |mut rank| {
         let other = Peer(1 - rank.ep.me().0);
         for mode in [Mode::Standard, Mode::Synchronous] {
             for posted_first in [true, false] {
@@ -127,7 +136,7 @@ fn messages_of_every_length_arrive_posted_or_not_in_either_mode() {
 
 #[test]
 fn messages_do_not_overtake_whatever_their_length() {
-    run(2, &Config::default(), |mut rank| {
+    run_in_both_ways(2, &Config::default(), |mut rank| {
         let other = Peer(1 - rank.ep.me().0);
         let length = |i: usize| [8, 50_000, 0, 17_000, 300][i % 5];
         if rank.ep.me() == Peer(0) {
@@ -198,7 +207,7 @@ fn a_message_behind_a_flood_can_be_asked_for_first() {
 
 #[test]
 fn too_long_a_message_says_by_how_much_and_spills_nothing() {
-    run(2, &Config::default(), |mut rank| {
+    run_in_both_ways(2, &Config::default(), |mut rank| {
         let other = Peer(1 - rank.ep.me().0);
         for len in [100, 20_000, 1_000_000] {
             let bytes = pattern(len, 1);
@@ -225,7 +234,7 @@ fn too_long_a_message_says_by_how_much_and_spills_nothing() {
 
 #[test]
 fn probe_sees_claim_takes_and_cancel_withdraws() {
-    run(2, &Config::default(), |mut rank| {
+    run_in_both_ways(2, &Config::default(), |mut rank| {
         let other = Peer(1 - rank.ep.me().0);
         if rank.ep.me() == Peer(0) {
             rank.send(other, 1, b"first");
@@ -260,7 +269,7 @@ fn probe_sees_claim_takes_and_cancel_withdraws() {
 
 #[test]
 fn a_lost_peer_fails_what_needs_it_and_nothing_else() {
-    run(3, &Config::default(), |mut rank| match rank.ep.me() {
+    run_in_both_ways(3, &Config::default(), |mut rank| match rank.ep.me() {
         Peer(0) => {
             let (from_one, _) = rank.start_receive(Some(Peer(1)), Some(8), 8);
             let from_two = rank.start_receive(Some(Peer(2)), Some(8), 8);

@@ -1,6 +1,7 @@
 //! Objects behind handles: communicators, datatypes, operations, sessions.
 
 use crate::boundary::{Callback, MPI_Comm};
+use crate::coll::board::Board;
 use crate::fault::Errhandler;
 use crate::transport::Net;
 use crate::world::lock;
@@ -14,7 +15,7 @@ use std::cell::RefCell;
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// A communicator.
 pub struct Comm {
@@ -34,6 +35,8 @@ pub struct Comm {
     pub info: Mutex<Info>,
     /// The way to its processes.
     pub net: Arc<Net>,
+    /// What its ranks have in common, if they are on one host and have called often enough to be worth it.
+    pub board: OnceLock<Option<Board>>,
     tags: AtomicU32,
     later_tags: AtomicU32,
     name: Mutex<Vec<u8>>,
@@ -105,6 +108,7 @@ impl Comm {
     pub fn new(net: &Arc<Net>, context: u32, group: Group, rank: usize) -> Comm {
         Comm {
             net: net.clone(),
+            board: OnceLock::new(),
             tags: AtomicU32::new(0),
             later_tags: AtomicU32::new(0),
             context: AtomicU32::new(context),

@@ -11,17 +11,20 @@ use crate::object::Comm;
 use crate::request::Requests;
 use crate::task::Tasks;
 use barewire::core::boot;
-use barewire::core::region::Memory;
+use barewire::core::region::{Key, Memory, RegionError, Rights, Who};
 use barewire::core::shared::Shared;
 use barewire::core::tagged::{
     Envelope, Failure, Mode, Received, Request, Sent, Sink, Source, Status, Tagged, Want,
 };
 use barewire::core::wait::Waiting;
-use barewire::core::{Config, Deliver, Endpoint, Flow, Incoming, Peer, SendError, WaitError};
+use barewire::core::{Config, Deliver, Endpoint, Flow, Incoming, Peer, Port, SendError, WaitError};
 use barewire::mpi::error::{Class, Error, Result};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
+
+/// A message that says nothing, to wake its receiver; nobody takes it.
+const NUDGE: Port = Port(0);
 
 /// A process's connection with its job.
 #[derive(Debug)]
@@ -74,7 +77,10 @@ impl Net {
         let job = boot::from_environment().map_err(|error| other(&error))?;
         let endpoint = Endpoint::open(job, Config::default()).map_err(|error| other(&error))?;
         let (rank, size) = (endpoint.me().0, endpoint.size());
-        let layer = Layer { tagged: Tagged::new(&endpoint), requests: Requests::default(), lost: Vec::new() };
+        let mut tagged = Tagged::new(&endpoint);
+        // A send that has begun is never broken off.
+        tagged.show_buffers();
+        let layer = Layer { tagged, requests: Requests::default(), lost: Vec::new() };
         let line = if threads {
             Line::Many(RwLock::new(Some(Shared::new(endpoint, layer).map_err(|error| other(&error))?)))
         } else {
@@ -157,6 +163,102 @@ impl Net {
                 Ok(shared.with(|_, layer| then(layer)))
             }
         }
+    }
+
+    /// [`Net::wait`] for what others write to memory without a message: `done` only looks, and is asked again after this
+    /// process has said that it sleeps, so that it can tell those who would have to wake it.
+    pub fn watch(
+        &self,
+        what: &'static str,
+        mut done: impl FnMut(&mut Endpoint, &mut Layer) -> bool,
+    ) -> Result<()> {
+        let ended = Cell::new(false);
+        let mut look = |endpoint: &mut Endpoint, layer: &mut Layer| {
+            layer.tagged.advance(endpoint);
+            ended.set(done(endpoint, layer));
+            ended.get() || (!self.tasks.is_empty() && self.tasks.can_go_on(layer))
+        };
+        loop {
+            match &self.line {
+                Line::One(gate) => gate.enter(|pair| {
+                    let (endpoint, layer) = &mut **pair.as_mut().ok_or_else(self::ended)?;
+                    let waiting = Waiting { what, on: None };
+                    endpoint.watch_for(waiting, layer, None, &mut look).map_err(wait_error)
+                })??,
+                Line::Many(line) => {
+                    let shared = line.read().unwrap_or_else(PoisonError::into_inner);
+                    let shared = shared.as_ref().ok_or_else(self::ended)?;
+                    shared.wait(None, &mut look).map_err(wait_error)?;
+                }
+            }
+            if ended.get() {
+                return Ok(());
+            }
+            self.tasks.run(self);
+        }
+    }
+
+    /// Zeroed memory that all processes of a communicator have in common, and the key to it; none where they are on several
+    /// hosts. All of them call it.
+    pub fn common_memory(&self, comm: &Comm, bytes: usize) -> Result<Option<(Memory, Key)>> {
+        let made = match comm.rank {
+            0 => Memory::shared(bytes).ok(),
+            _ => None,
+        };
+        let key = made.as_ref().map(|memory| {
+            self.with(|endpoint, _| endpoint.export(memory, Rights::ALL, Who::Anyone)).ok()?.ok()
+        });
+        let told = key.flatten().map_or(Vec::new(), |key| key.to_bytes().to_vec());
+        let heard = self.all_gather(comm, comm.next_tag(), &told)?;
+        let key = heard[0][..].try_into().map(Key::from_bytes).ok();
+        let memory = match (made, key) {
+            (None, Some(key)) => self.mapped(key)?,
+            (made, _) => made,
+        };
+        // Everybody has it or nobody.
+        let there = self.all_gather(comm, comm.next_tag(), &[u8::from(memory.is_some())])?;
+        let common = memory.zip(key).filter(|_| there.iter().all(|one| one[..] == [1]));
+        if let (None, Some(key)) = (&common, key) {
+            self.release(key);
+        }
+        Ok(common)
+    }
+
+    /// Memory of another process, if it is on the same host.
+    fn mapped(&self, key: Key) -> Result<Option<Memory>> {
+        // The first operation asks for the mapping and goes by messages; the answer comes before its end.
+        let word = Memory::private(8);
+        let start = || self.with(|endpoint, _| endpoint.get(key, 0, &word, 0, 8));
+        let mut op = start()?;
+        while matches!(op, Err(RegionError::Send(SendError::Full))) {
+            self.poll()?;
+            op = start()?;
+        }
+        let Ok(op) = op else { return Ok(None) };
+        let mut end = None;
+        self.watch("memory in common", |endpoint, _| {
+            end = endpoint.take(op);
+            end.is_some()
+        })?;
+        self.with(|endpoint, _| endpoint.reach(key, Rights::ALL).ok().flatten().cloned())
+    }
+
+    /// Ends the use of common memory.
+    pub fn release(&self, key: Key) {
+        // Where the connection has ended, or a call is under way, it goes with the process.
+        let _ = self.with(|endpoint, _| match key.owner == endpoint.me() {
+            true => {
+                endpoint.revoke(key);
+            }
+            false => endpoint.let_go(key),
+        });
+    }
+
+    /// Wakes a process that sleeps, so that it looks at the memory it watches.
+    #[cold]
+    pub fn wake(&self, peer: Peer) {
+        // One whose ring is full has something to wake up for.
+        let _ = self.with(|endpoint, _| endpoint.send(peer, NUDGE, 0, &[]));
     }
 
     /// Takes what has arrived and pushes on what had found no room, without waiting.

@@ -15,7 +15,11 @@ pub mod copy;
 pub mod counting;
 #[cfg(not(loom))]
 pub mod cpu;
+#[cfg(not(loom))]
+pub mod credentials;
 pub mod doorbell;
+#[cfg(not(loom))]
+pub mod fetch;
 #[cfg(not(loom))]
 pub mod fork;
 #[cfg(not(loom))]

@@ -96,6 +96,13 @@ impl<'a> WireMut<'a> {
         n
     }
 
+    /// Lets somebody write at the cursor, who says how many bytes that were; less than none if it failed.
+    pub(crate) fn fill_with(&mut self, write: impl FnOnce(*mut u8) -> isize) -> isize {
+        let written = write(self.at);
+        self.skip(usize::try_from(written).unwrap_or(0).min(self.left));
+        written
+    }
+
     #[inline(always)]
     fn skip(&mut self, n: usize) {
         debug_assert!(n <= self.left);
@@ -135,6 +142,11 @@ impl<'a> WireRef<'a> {
     pub fn new(bytes: &'a [u8]) -> WireRef<'a> {
         // SAFETY: a shared borrow for 'a is readable for 'a.
         unsafe { WireRef::from_raw(bytes.as_ptr(), bytes.len()) }
+    }
+
+    /// Where the bytes are, to tell a neighbour that may [fetch](crate::fetch::fetch) them.
+    pub fn address(&self) -> u64 {
+        self.at.expose_provenance() as u64
     }
 
     /// Bytes not read yet.

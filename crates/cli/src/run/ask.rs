@@ -11,7 +11,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
-use rustix::net::sockopt::socket_peercred;
+use barewire_sys::credentials;
 
 /// The launcher's ear for questions, and those who wait for an answer.
 #[derive(Debug)]
@@ -84,8 +84,8 @@ pub fn launchers() -> Vec<u32> {
 /// What the launcher with this process id says about its job's wires; `None` if it is not there, or not ours to ask.
 pub fn ask(launcher: u32) -> Option<String> {
     let stream = UnixStream::connect_addr(&address(launcher).ok()?).ok()?;
-    let who = socket_peercred(&stream).ok()?;
-    if who.pid.as_raw_nonzero().get().unsigned_abs() != launcher || !is_ours(&stream) {
+    let who = credentials::of(&stream).ok()?;
+    if who.pid.is_none_or(|pid| pid.as_raw_nonzero().get().unsigned_abs() != launcher) || !is_ours(&stream) {
         return None;
     }
     stream.set_read_timeout(Some(ANSWER_WITHIN + WRITE_WITHIN)).ok()?;
@@ -144,7 +144,7 @@ fn count(ranges: &str) -> u64 {
 
 fn is_ours(stream: &UnixStream) -> bool {
     let me = rustix::process::geteuid();
-    socket_peercred(stream).is_ok_and(|who| who.uid == me || who.uid.is_root() || me.is_root())
+    credentials::of(stream).is_ok_and(|who| who.uid == me || who.uid.is_root() || me.is_root())
 }
 
 fn address(pid: u32) -> io::Result<SocketAddr> {

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use barewire_sys::bell::{Bell, Ringer};
+use barewire_sys::credentials;
 use barewire_sys::ring::RingMemory;
 use barewire_sys::rustix::io::Errno;
 use barewire_sys::rustix::net::{
@@ -217,11 +218,11 @@ fn new_socket() -> Result<OwnedFd, Errno> {
 /// Whether the process at the other end is of our user.
 fn is_same_user(socket: &impl AsFd) -> bool {
     let me = barewire_sys::rustix::process::geteuid();
-    net::sockopt::socket_peercred(socket).is_ok_and(|cred| cred.uid == me)
+    credentials::of(socket).is_ok_and(|who| who.uid == me)
 }
 
 /// Whether the process at the other end is of our user, or root.
 fn is_ours(socket: &impl AsFd) -> bool {
     let me = barewire_sys::rustix::process::geteuid();
-    net::sockopt::socket_peercred(socket).is_ok_and(|cred| cred.uid == me || cred.uid.is_root())
+    credentials::of(socket).is_ok_and(|who| who.uid == me || who.uid.is_root())
 }

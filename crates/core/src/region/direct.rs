@@ -205,6 +205,23 @@ impl Endpoint {
         }
     }
 
+    /// Lets go of a neighbour's region: its memory stays in our address space no longer than clones of it live. Operations on
+    /// it are still possible; they find it again.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, job::Job, region::{Memory, Rights, Who}};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let key = endpoint.export(&Memory::private(8), Rights::READ, Who::Anyone).unwrap();
+    /// endpoint.let_go(key);
+    /// assert!(endpoint.reach(key, Rights::READ).unwrap().is_some(), "our own is always within reach");
+    /// ```
+    pub fn let_go(&mut self, key: Key) {
+        let id = (key.owner, key.slot, key.nonce);
+        if !matches!(self.imports.known.get(&id), Some(Import::Asked)) {
+            self.imports.known.remove(&id);
+        }
+    }
+
     /// The mapping through which an operation on `key` shall go, if there is one.
     pub(super) fn direct(&mut self, key: Key) -> Result<Option<Mapped>, RegionError> {
         let id = (key.owner, key.slot, key.nonce);

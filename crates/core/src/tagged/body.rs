@@ -50,6 +50,17 @@ impl Source {
     }
 }
 
+impl Source {
+    /// Where its first `len` bytes are, if they lie together.
+    pub(super) fn address(&self, len: usize) -> Option<u64> {
+        match self {
+            Source::User(buffer) => buffer.wire_ref(0, len).map(|bytes| bytes.address()),
+            Source::Memory(memory, start) => memory.wire_ref(*start, len).map(|bytes| bytes.address()),
+            Source::Gather(_) => None,
+        }
+    }
+}
+
 /// Where a message's bytes go. What does not fit is dropped, and the outcome says so.
 #[derive(Debug)]
 pub enum Sink {
@@ -84,6 +95,15 @@ impl Sink {
                 memory.wire_mut(*at + offset as usize, len).map(|mut place| packet.read_to(&mut place));
             }
             Sink::Scatter(scatter) => scatter.scatter(offset, packet, len),
+        }
+    }
+
+    /// The place of its first `len` bytes, if they lie together.
+    pub(super) fn place(&self, len: usize) -> Option<WireMut<'_>> {
+        match self {
+            Sink::User(buffer) => buffer.wire_mut(0, len),
+            Sink::Memory(memory, at, room) => memory.wire_mut(*at, len).filter(|_| len <= *room),
+            Sink::Scatter(_) => None,
         }
     }
 

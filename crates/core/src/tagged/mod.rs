@@ -2,12 +2,13 @@
 //!
 //! Short messages go at once and are matched, or kept, where they arrive; those of some length in several packets, so that
 //! one is taken out while the next is put in. Long ones are offered first, with their beginning; the rest follows when the
-//! receive is there, straight from the sender's buffer into the receiver's. What a receiver keeps
+//! receive is there, straight from the sender's buffer into the receiver's; a neighbour's can also be fetched out of its buffer. What a receiver keeps
 //! of messages nobody has asked for is bounded by credit: a sender without credit offers its message without any bytes of it.
 //!
 //! Order: messages between two endpoints in one context are matched in the order in which they were sent.
 
 mod body;
+mod fetch;
 mod matching;
 mod parts;
 mod receive;
@@ -26,6 +27,7 @@ use crate::endpoint::Endpoint;
 use crate::incoming::{Deliver, Flow, Incoming};
 use crate::stream::Sending;
 use crate::{Peer, Port};
+use fetch::Fetching;
 use matching::{Posted, Waiting};
 use parts::Stream;
 use receive::Unexpected;
@@ -96,6 +98,10 @@ pub struct Tagged {
     /// Messages that end short of their length, once there is room to say so.
     ending: Vec<Sending>,
     credit: u64,
+    /// Neighbours may read the buffers of long sends.
+    shows_buffers: bool,
+    /// Whether reading neighbours' buffers is any good.
+    fetching: Fetching,
 }
 
 /// What is under way with one peer.
@@ -111,6 +117,8 @@ struct TagPeer {
     offers: u32,
     /// How many of our offers it has not answered.
     offered: u32,
+    /// It does not fetch our long messages.
+    declines_fetching: bool,
     /// Its short messages of which more packets are to come, or that were put together and wait: few at a time.
     streams: Vec<Stream>,
     /// Sends that have not found room yet, in order.
@@ -132,6 +140,8 @@ impl Tagged {
             pushing: Vec::new(),
             ending: Vec::new(),
             credit: endpoint.config.credit_bytes as u64,
+            shows_buffers: false,
+            fetching: Fetching::Untried,
         }
     }
 

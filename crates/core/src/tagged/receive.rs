@@ -26,8 +26,8 @@ pub(crate) enum Unexpected {
     Whole(Vec<u8>),
     /// A short message in several packets, put together elsewhere.
     Parts { stream: u32, len: u64 },
-    /// An offer: the sender's request, the message's length, and its beginning.
-    Offer { request: u64, len: u64, told: Vec<u8> },
+    /// An offer: the sender's request, the message's length, where it can be fetched if not at zero, and its beginning.
+    Offer { request: u64, len: u64, shown: u64, told: Vec<u8> },
 }
 
 impl Unexpected {
@@ -51,6 +51,16 @@ impl Unexpected {
             Unexpected::Parts { len, .. } | Unexpected::Offer { len, .. } => *len,
         }
     }
+}
+
+/// What an offer says: the sender's request, the message's length, where it can be fetched if not at zero, and how much of it has
+/// come already.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    request: u64,
+    len: u64,
+    shown: u64,
+    base: u64,
 }
 
 /// A message taken out of the matching, to be received by nobody else.
@@ -98,14 +108,15 @@ impl Tagged {
             Unexpected::Parts { stream, .. } => {
                 self.receive_parts(endpoint, from, envelope.tag, stream, sink)
             }
-            Unexpected::Offer { request, len, told } => {
+            Unexpected::Offer { request, len, shown, told } => {
                 sink.take_kept(0, &told);
                 let slot = self.requests.next_slot();
                 let base = told.len() as u64;
                 if base > 0 {
                     self.give_back(endpoint, from, base + KEEP_BYTES);
                 }
-                Received::Pending(self.accept(endpoint, slot, from, envelope.tag, request, len, base, sink))
+                let offer = Offer { request, len, shown, base };
+                Received::Pending(self.accept(endpoint, slot, from, envelope.tag, offer, sink))
             }
         }
     }
@@ -223,6 +234,11 @@ impl Tagged {
             return true;
         }
         let peer = match self.requests.get(request) {
+            Some(&State::Offered { shown: true, .. }) => {
+                // The receiver may be reading the buffer.
+                self.cancel(endpoint, request);
+                return true;
+            }
             Some(&State::Offered { to, .. }) => {
                 self.answered(to);
                 to
@@ -280,7 +296,9 @@ impl Tagged {
     /// A long or synchronous message is offered.
     pub(super) fn on_offer(&mut self, endpoint: &mut Endpoint, mut packet: Incoming<'_>) -> Flow {
         let (from, envelope) = (packet.from, Envelope::from_imm(packet.imm));
-        let (Some(request), Some(len)) = (packet.read_u64(), packet.read_u64()) else {
+        let (Some(request), Some(len), Some(shown)) =
+            (packet.read_u64(), packet.read_u64(), packet.read_u64())
+        else {
             return Flow::Distrust;
         };
         let told = packet.remaining() as u64;
@@ -298,29 +316,30 @@ impl Tagged {
                 if told > 0 {
                     self.give_back(endpoint, from, told + KEEP_BYTES);
                 }
-                self.accept(endpoint, slot, from, envelope.tag, request, len, told, sink);
+                let offer = Offer { request, len, shown, base: told };
+                self.accept(endpoint, slot, from, envelope.tag, offer, sink);
                 Flow::Continue
             }
-            None => self.keep(from, envelope, Unexpected::Offer { request, len, told: packet.to_vec() }),
+            None => {
+                self.keep(from, envelope, Unexpected::Offer { request, len, shown, told: packet.to_vec() })
+            }
         }
     }
 
     /// Answers an offer: the receive is there, send the rest; or it was complete in itself.
-    #[allow(clippy::too_many_arguments)]
     fn accept(
         &mut self,
         endpoint: &mut Endpoint,
         slot: u32,
         from: Peer,
         tag: i32,
-        theirs: u64,
-        len: u64,
-        base: u64,
+        Offer { request: theirs, len, shown, base }: Offer,
         sink: Sink,
     ) -> Request {
         // What does not fit need not travel.
         let limit = len.min(sink.capacity()).max(base);
-        if limit == base && base == len {
+        let fetched = shown != 0 && base == 0 && self.fetch(endpoint, from, shown, limit as usize, &sink);
+        if fetched || (limit == base && base == len) {
             let status = Status::received(from, tag, len, sink.capacity());
             let request = self.requests.add_at(slot, State::Done(status));
             self.requests.note_end(request);

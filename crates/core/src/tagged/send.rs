@@ -33,8 +33,8 @@ const PIECE_BYTES: usize = 8 << 10;
 /// Messages that wait for room to end early; more has nobody who keeps to the rules.
 const ENDING_MAX: usize = 1 << 16;
 
-/// Bytes that open an offer: the sender's request and the message's length.
-const OFFER_PREFIX: usize = 16;
+/// Bytes that open an offer: the sender's request, the message's length, and where its buffer is if it may be fetched.
+const OFFER_PREFIX: usize = 24;
 
 impl Tagged {
     /// Sends `len` bytes of `source`.
@@ -106,13 +106,15 @@ impl Tagged {
 
     /// Sends a queued message at once or offers it; false if there is no room.
     fn push_first(&mut self, endpoint: &mut Endpoint, to: Peer, request: Request) -> bool {
-        let Some(State::Queued { envelope, mode, len, source, .. }) = self.requests.get_mut(request) else {
+        let Some(State::Queued { envelope, mode, len, source, .. }) = self.requests.get(request) else {
             return true;
         };
         let (envelope, mode, len) = (*envelope, *mode, *len);
+        let shown = self.shown(endpoint, to, len, source);
         // What the receiver may keep of it; `None` if not even an empty message.
         let affordable = self.credit.checked_sub(self.peers[to.index()].charged + KEEP_BYTES);
-        if mode == Mode::Standard && affordable.is_some_and(|most| len <= most) && len <= EAGER_BYTES_MAX {
+        let at_once = mode == Mode::Standard && len <= EAGER_BYTES_MAX && shown == 0;
+        if at_once && affordable.is_some_and(|most| len <= most) {
             return match len <= WHOLE_BYTES_MAX.min(endpoint.message_max(to)) as u64 {
                 true => self.push_whole(endpoint, to, request),
                 false => self.push_begin(endpoint, to, request),
@@ -122,10 +124,15 @@ impl Tagged {
             return false;
         }
         let room = endpoint.packet_room(to).unwrap_or(0).saturating_sub(OFFER_PREFIX) as u64;
-        let told = len.min(affordable.unwrap_or(0)).min(room).min(WHOLE_BYTES_MAX as u64);
+        let told = match shown {
+            0 => len.min(affordable.unwrap_or(0)).min(room).min(WHOLE_BYTES_MAX as u64),
+            _ => 0,
+        };
+        let Some(State::Queued { source, .. }) = self.requests.get_mut(request) else { return true };
         let sent = endpoint.send_with(to, OFFER, envelope.to_imm(), told as usize + OFFER_PREFIX, |wire| {
             wire.write_u64(request.to_wire());
             wire.write_u64(len);
+            wire.write_u64(shown);
             source.fill(0, wire);
         });
         if sent.is_ok() {
@@ -135,7 +142,7 @@ impl Tagged {
             }
             let placeholder = State::Done(Status::good(to, envelope.tag, len));
             if let Some(State::Queued { source, .. }) = self.requests.replace(request, placeholder) {
-                let offered = State::Offered { to, tag: envelope.tag, len, told, source };
+                let offered = State::Offered { to, tag: envelope.tag, len, told, shown: shown != 0, source };
                 self.requests.replace(request, offered);
             }
         }
@@ -184,12 +191,17 @@ impl Tagged {
         let (Some(theirs), Some(limit)) = (packet.read_u64(), packet.read_u64()) else { return };
         let from = packet.from;
         match self.requests.get(request) {
-            Some(State::Offered { to, len, told, .. }) if *to == from && (*told..=*len).contains(&limit) => {}
+            Some(State::Offered { to, len, told, shown, .. })
+                if *to == from && (*told..=*len).contains(&limit) =>
+            {
+                self.peers[from.index()].declines_fetching |= shown;
+            }
             _ => return self.decline(endpoint, from, theirs),
         }
         self.answered(from);
         let placeholder = State::Done(Status::good(from, 0, 0));
-        let Some(State::Offered { to, tag, len, told, source }) = self.requests.replace(request, placeholder)
+        let Some(State::Offered { to, tag, len, told, source, .. }) =
+            self.requests.replace(request, placeholder)
         else {
             return;
         };

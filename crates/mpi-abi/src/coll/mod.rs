@@ -3,9 +3,10 @@
 //! Every call takes the next tag of its communicator, so calls cannot mix whatever the speed of their ranks. [`Job`] says what
 //! a call is to do and is the one place that chooses how; `tree` has the algorithms that follow a tree, `all` those in which
 //! everybody gets something from everybody, `prefix` the scans, `inter` those between two groups, `near` those between
-//! neighbours. Algorithms are `async`: a blocking call waits where it stands, any other becomes a task.
+//! neighbours; `board` does blocking calls with little data in memory that all ranks have in common. Algorithms are `async`: a blocking call waits where it stands, any other becomes a task.
 
 mod all;
+pub(crate) mod board;
 pub mod entry;
 mod inter;
 mod near;
@@ -29,6 +30,7 @@ use barewire::core::tagged::{Envelope, Failure, Mode, Received, Request, Sent, S
 use barewire::core::{Peer, SendError};
 use barewire::mpi::datatype::{Basic, Datatype};
 use barewire::mpi::error::{Class, Error, Result};
+use barewire_sys::wirebuf::{WireMut, WireRef};
 use std::sync::Arc;
 
 /// What a collective call does, with all it needs to do it; it can be done several times.
@@ -118,6 +120,20 @@ impl Job {
     }
 }
 
+impl Job {
+    /// Does it while the program waits.
+    async fn run_now(&self, call: &Call) -> Result<()> {
+        if call.comm.remote.is_none() {
+            if let Some(board) = board::of(call)? {
+                if let Some(done) = board.run(call, self).await {
+                    return done;
+                }
+            }
+        }
+        self.run(call).await
+    }
+}
+
 impl Root {
     fn rank(self) -> Result<usize> {
         match self {
@@ -146,7 +162,7 @@ impl How {
         let net = &comm.net;
         let (given, request) = match self {
             How::Now => {
-                let done = at_once(job.run(&call(true)));
+                let done = at_once(job.run_now(&call(true)));
                 return done
                     .unwrap_or_else(|| Err(Error::new(Class::Intern, "a blocking call did not wait")));
             }
@@ -374,6 +390,44 @@ impl Data {
             }
         }
         Ok(())
+    }
+
+    /// Writes bytes from `offset` of the packed data on until `wire` is full.
+    fn write_to(&self, offset: i64, wire: &mut WireMut<'_>) {
+        let memory = self.memory;
+        let mut write = |at, len: i64| {
+            if let Some(mut bytes) = memory.user(at, len as usize).wire_ref(0, len as usize) {
+                wire.write_from(&mut bytes);
+            }
+        };
+        match self.datatype.contiguous_run(self.count) {
+            Some((start, len)) => write(start + offset, len - offset),
+            None => {
+                let take = self.len() as i64 - offset;
+                self.datatype.runs(self.count, offset, take, write);
+            }
+        }
+    }
+
+    /// Takes bytes as a message would: as far as they fit, and it is an error if they do not.
+    fn take(&self, bytes: &mut WireRef<'_>) -> Result<()> {
+        let (memory, came) = (self.memory, bytes.remaining());
+        let take = came.min(self.len()) as i64;
+        let mut read = |at, len: i64| {
+            if let Some(mut place) = memory.user(at, len as usize).wire_mut(0, len as usize) {
+                place.write_from(bytes);
+            }
+        };
+        match self.datatype.contiguous_run(self.count) {
+            Some((start, _)) => read(start, take),
+            None => self.datatype.runs(self.count, 0, take, read),
+        }
+        match came.checked_sub(self.len()) {
+            None | Some(0) => Ok(()),
+            Some(over) => {
+                Err(Error::new(Class::Truncate, Failure::Truncated { over: over as u64 }.to_string()))
+            }
+        }
     }
 
     /// Bytes of a scratch area.

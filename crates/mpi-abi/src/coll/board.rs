@@ -1,0 +1,499 @@
+//! A board: memory that all ranks of a communicator on one host have in common, for blocking calls with little data.
+//!
+//! Every rank has an area to which only it writes. It has a few slots that are used in turn; what a rank gives in a call goes into
+//! the next one, and the call's number into the slot's flag once it is all there. The others look at the flag and take what they
+//! need. Nobody has to answer, so where there are more ranks than processors each of them runs only once or twice in a call.
+//!
+//! A rank whose data does not fit says so on the board, and sends it as messages.
+//!
+//! Calls are numbered alike at all ranks. A slot is written again only when everybody has left the call it was used for: who has seen
+//! that all have entered call `n` knows that all have left call `n - 1`; otherwise a word in each area tells.
+
+use super::tree;
+use super::{Call, Data, Job, Operation};
+use crate::object::Comm;
+use crate::transport::{Net, send_error};
+use barewire::core::SendError;
+use barewire::core::region::{Key, Memory};
+use barewire::mpi::error::{Class, Error, Result};
+use barewire_sys::wirebuf::{WireMut, WireRef};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// A cache line.
+const LINE: usize = 64;
+/// Calls that a rank may be ahead of the slowest one.
+const SLOTS: u64 = 4;
+/// What opens a slot: the flag, and the length of what follows.
+const HEAD: usize = 16;
+/// Most that a rank gives in one slot.
+const SLOT_DATA: usize = 32 << 10;
+/// Not a multiple of a page, so that the same slots of different ranks do not compete for the same lines of a cache.
+const SLOT: usize = HEAD + SLOT_DATA + LINE - HEAD;
+/// Where a rank says which call it has left, then whether it sleeps, then its slots.
+const AREA: usize = 2 * LINE + SLOTS as usize * SLOT;
+/// Most ranks for which everybody looks at everybody.
+const RANKS_MAX: usize = 64;
+/// Calls on a communicator before it gets a board: many are made for a call or two.
+const CALLS_BEFORE: i32 = 3;
+/// Longest total of what a rank combines by itself.
+const COMBINE_MAX: usize = 64 << 10;
+/// Looks at a flag before the network gets its turn.
+const QUICK_LOOKS: u32 = 200;
+/// The length of what comes by messages instead.
+const BY_MESSAGES: u64 = u64::MAX;
+
+/// A communicator's board, as one rank sees it.
+pub struct Board {
+    memory: Memory,
+    key: Key,
+    net: Arc<Net>,
+    rank: usize,
+    size: usize,
+    /// The number of the last call.
+    number: AtomicU64,
+    /// All have left this call.
+    left_by_all: AtomicU64,
+}
+
+impl std::fmt::Debug for Board {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Board").field("rank", &self.rank).field("size", &self.size).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Board {
+    fn drop(&mut self) {
+        self.net.release(self.key);
+    }
+}
+
+/// The board for a blocking call, if the communicator has one.
+pub fn of(call: &Call) -> Result<Option<&Board>> {
+    let comm: &Comm = &call.comm;
+    if let Some(board) = comm.board.get() {
+        return Ok(board.as_ref());
+    }
+    if call.tag < CALLS_BEFORE {
+        return Ok(None);
+    }
+    let size = comm.group.size();
+    let common = match size {
+        2..=RANKS_MAX => comm.net.common_memory(comm, size * AREA)?,
+        _ => None,
+    };
+    let board = common.map(|(memory, key)| Board {
+        memory,
+        key,
+        net: comm.net.clone(),
+        rank: comm.rank,
+        size,
+        number: AtomicU64::new(0),
+        left_by_all: AtomicU64::new(0),
+    });
+    Ok(comm.board.get_or_init(|| board).as_ref())
+}
+
+impl Board {
+    /// Does a job, if it is one for the board; which it is depends only on what all ranks know.
+    pub async fn run(&self, call: &Call, job: &Job) -> Option<Result<()>> {
+        let turn = Turn { board: self, call };
+        let fits = |op: &Operation| {
+            let len = op.mine.len();
+            len <= SLOT_DATA && len.saturating_mul(self.size) <= COMBINE_MAX
+        };
+        Some(match job {
+            Job::Barrier => turn.barrier(),
+            Job::Bcast(data, root) => turn.bcast(data, root.rank().ok()?).await,
+            Job::Gather(mine, places, root) => turn.gather(mine.as_ref(), places, root.rank().ok()?).await,
+            Job::Scatter(parts, mine, root) => turn.scatter(parts, mine.as_ref(), root.rank().ok()?).await,
+            Job::Allgather(mine, places) if places.iter().all(|place| place.len() <= SLOT_DATA) => {
+                turn.allgather(mine.as_ref(), places)
+            }
+            Job::Alltoall(Some(parts), places) => turn.alltoall(parts, places).await,
+            Job::Reduce(op, root) if fits(op) => turn.reduce(op, root.rank().ok()?),
+            Job::Allreduce(op) if fits(op) => turn.allreduce(op),
+            Job::Scan(op) if fits(op) => turn.scan(op),
+            _ => return None,
+        })
+    }
+
+    fn area(&self, rank: usize) -> usize {
+        rank * AREA
+    }
+
+    fn slot(&self, rank: usize, number: u64) -> usize {
+        self.area(rank) + 2 * LINE + (number % SLOTS) as usize * SLOT
+    }
+
+    fn word(&self, at: usize) -> &AtomicU64 {
+        self.memory.atomic_u64(at).expect("it was made with room for all ranks, and areas are whole lines")
+    }
+
+    fn left(&self, rank: usize) -> &AtomicU64 {
+        self.word(self.area(rank))
+    }
+
+    fn sleeps(&self, rank: usize) -> &AtomicU64 {
+        self.word(self.area(rank) + LINE)
+    }
+}
+
+/// What a rank gave.
+enum Gift<'a> {
+    /// It is here.
+    Here(WireRef<'a>),
+    /// It comes by messages.
+    Sent,
+}
+
+/// One call on a board.
+struct Turn<'a> {
+    board: &'a Board,
+    call: &'a Call,
+}
+
+impl<'a> Turn<'a> {
+    fn others(&self) -> impl Iterator<Item = usize> + use<> {
+        // Beginning with the next one, so that nobody is looked at by all at once.
+        let (rank, size) = (self.board.rank, self.board.size);
+        (1..size).map(move |step| (rank + step) % size)
+    }
+
+    /// Begins the next call, or the next step of one.
+    fn number(&self) -> u64 {
+        // SYNC number: the program orders collective calls on a communicator.
+        let number = self.board.number.load(Ordering::Relaxed) + 1;
+        self.board.number.store(number, Ordering::Relaxed);
+        number
+    }
+
+    /// Ends a call in which this rank has not seen everybody.
+    fn leave(&self, number: u64) {
+        // SYNC left: pairs with the Acquire in make_room; what we took out has been taken out.
+        self.board.left(self.board.rank).store(number, Ordering::Release);
+    }
+
+    /// Ends a call in which this rank has seen that everybody had entered it.
+    fn leave_together(&self, number: u64) {
+        self.leave(number);
+        self.board.left_by_all.store(number - 1, Ordering::Relaxed);
+    }
+
+    /// Waits until this rank's slot for the call may be written.
+    fn make_room(&self, number: u64) -> Result<()> {
+        let board = self.board;
+        let Some(before) = number.checked_sub(SLOTS) else { return Ok(()) };
+        if board.left_by_all.load(Ordering::Relaxed) >= before {
+            return Ok(());
+        }
+        let mut all = u64::MAX;
+        for rank in self.others() {
+            // SYNC left: pairs with the Release in leave.
+            let left = || board.left(rank).load(Ordering::Acquire);
+            self.until(|| left() >= before)?;
+            all = all.min(left());
+        }
+        board.left_by_all.store(all.min(number - 1), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Gives the others `len` bytes, written by `fill`.
+    fn give(&self, number: u64, len: u64, fill: impl FnOnce(&mut WireMut<'_>)) -> Result<()> {
+        self.make_room(number)?;
+        let board = self.board;
+        let slot = board.slot(board.rank, number);
+        board.word(slot + 8).store(len, Ordering::Relaxed);
+        if len != BY_MESSAGES && len > 0 {
+            let place = board.memory.wire_mut(slot + HEAD, len as usize);
+            fill(&mut place.expect("callers give no more than a slot holds"));
+        }
+        // SYNC flag: pairs with the Acquire in has_given.
+        board.word(slot).store(number, Ordering::Release);
+        // SYNC sleeps: the flag is written before we look who sleeps, and who sleeps says so before it looks at flags.
+        fence(Ordering::SeqCst);
+        for rank in self.others() {
+            if board.sleeps(rank).load(Ordering::Relaxed) != 0 {
+                board.net.wake(self.call.peer(rank));
+            }
+        }
+        Ok(())
+    }
+
+    fn give_data(&self, number: u64, data: &Data) -> Result<()> {
+        self.give(number, data.len() as u64, |wire| data.write_to(0, wire))
+    }
+
+    /// Whether a rank has given what it gives in a call.
+    #[inline(always)]
+    fn has_given(&self, rank: usize, number: u64) -> bool {
+        // SYNC flag: pairs with the Release in give.
+        self.board.word(self.board.slot(rank, number)).load(Ordering::Acquire) >= number
+    }
+
+    /// Waits for what a rank gives.
+    fn gift(&self, rank: usize, number: u64) -> Result<Gift<'a>> {
+        self.until(|| self.has_given(rank, number))?;
+        let slot = self.board.slot(rank, number);
+        match self.board.word(slot + 8).load(Ordering::Relaxed) {
+            BY_MESSAGES => Ok(Gift::Sent),
+            len => {
+                let there = self.board.memory.wire_ref(slot + HEAD, (len as usize).min(SLOT_DATA));
+                Ok(Gift::Here(there.expect("a slot holds as much")))
+            }
+        }
+    }
+
+    /// Waits for what a rank gives, which is here because all know that it fits.
+    fn gift_here(&self, rank: usize, number: u64) -> Result<WireRef<'a>> {
+        match self.gift(rank, number)? {
+            Gift::Here(bytes) => Ok(bytes),
+            Gift::Sent => {
+                Err(Error::new(Class::Other, format!("rank {rank} gave more than this rank expects")))
+            }
+        }
+    }
+
+    /// Waits until others have written something. The loss of any member ends the call: whoever it is that we wait for may have
+    /// been waiting for it.
+    #[inline]
+    fn until(&self, is_there: impl Fn() -> bool) -> Result<()> {
+        for _ in 0..QUICK_LOOKS {
+            if is_there() {
+                return Ok(());
+            }
+        }
+        self.wait_until(&is_there)
+    }
+
+    #[cold]
+    fn wait_until(&self, is_there: &impl Fn() -> bool) -> Result<()> {
+        let sleeps = self.board.sleeps(self.board.rank);
+        let (mut gone, mut said) = (None, false);
+        self.board.net.watch("a collective call", |endpoint, layer| {
+            if endpoint.is_dozing() != said {
+                said = !said;
+                sleeps.store(u64::from(said), Ordering::Relaxed);
+                // SYNC sleeps: said before the last look; see give.
+                fence(Ordering::SeqCst);
+            }
+            if is_there() {
+                return true;
+            }
+            gone = layer.lost.iter().copied().find(|peer| self.call.comm.has(*peer));
+            gone.is_some()
+        })?;
+        if said {
+            sleeps.store(0, Ordering::Relaxed);
+        }
+        match gone {
+            Some(peer) => Err(send_error(SendError::Lost(peer))),
+            None => Ok(()),
+        }
+    }
+
+    fn barrier(&self) -> Result<()> {
+        let number = self.number();
+        self.give(number, 0, |_| {})?;
+        for rank in self.others() {
+            self.until(|| self.has_given(rank, number))?;
+        }
+        self.leave_together(number);
+        Ok(())
+    }
+
+    async fn bcast(&self, data: &Data, root: usize) -> Result<()> {
+        let number = self.number();
+        if self.board.rank == root {
+            if data.len() > SLOT_DATA {
+                self.give(number, BY_MESSAGES, |_| {})?;
+                self.leave(number);
+                return tree::bcast(self.call, data, root).await;
+            }
+            self.give_data(number, data)?;
+        } else {
+            match self.gift(root, number)? {
+                Gift::Here(mut bytes) => {
+                    let taken = data.take(&mut bytes);
+                    self.leave(number);
+                    return taken;
+                }
+                Gift::Sent => {
+                    self.leave(number);
+                    return tree::bcast(self.call, data, root).await;
+                }
+            }
+        }
+        self.leave(number);
+        Ok(())
+    }
+
+    async fn gather(&self, mine: Option<&Data>, places: &[Data], root: usize) -> Result<()> {
+        let number = self.number();
+        if self.board.rank != root {
+            let nothing = Data::none();
+            let mine = mine.unwrap_or(&nothing);
+            if mine.len() <= SLOT_DATA {
+                self.give_data(number, mine)?;
+                self.leave(number);
+                return Ok(());
+            }
+            self.give(number, BY_MESSAGES, |_| {})?;
+            self.leave(number);
+            return self.call.send(root, mine).await;
+        }
+        if let Some(mine) = mine {
+            mine.copy_to(&places[root])?;
+        }
+        let mut outcome = Ok(());
+        for rank in self.others() {
+            let taken = match self.gift(rank, number)? {
+                Gift::Here(mut bytes) => places[rank].take(&mut bytes),
+                Gift::Sent => self.call.receive(rank, &places[rank]).await,
+            };
+            outcome = outcome.and(taken);
+        }
+        self.leave_together(number);
+        outcome
+    }
+
+    async fn scatter(&self, parts: &[Data], mine: Option<&Data>, root: usize) -> Result<()> {
+        let number = self.number();
+        if self.board.rank == root {
+            if let Some(mine) = mine {
+                parts[root].copy_to(mine)?;
+            }
+            let sent = self.give_parts(number, parts)?;
+            self.leave(number);
+            if sent {
+                let sends = self.others().map(|rank| self.call.start_send(rank, &parts[rank])).collect();
+                return self.call.finish_all(sends).await;
+            }
+            return Ok(());
+        }
+        let nothing = Data::none();
+        let taken = self.take_part(root, number, mine.unwrap_or(&nothing)).await;
+        self.leave(number);
+        taken
+    }
+
+    async fn alltoall(&self, parts: &[Data], places: &[Data]) -> Result<()> {
+        let (number, rank) = (self.number(), self.board.rank);
+        let sent = self.give_parts(number, parts)?;
+        let sends = match sent {
+            true => self.others().map(|to| self.call.start_send(to, &parts[to])).collect(),
+            false => Vec::new(),
+        };
+        let mut outcome = parts[rank].copy_to(&places[rank]);
+        for from in self.others() {
+            outcome = outcome.and(self.take_part(from, number, &places[from]).await);
+        }
+        self.leave_together(number);
+        let sent = self.call.finish_all(sends).await;
+        outcome.and(sent)
+    }
+
+    /// Gives everybody its part; true if they do not fit and have to be sent.
+    ///
+    /// The parts follow each other, after a table of their ends.
+    fn give_parts(&self, number: u64, parts: &[Data]) -> Result<bool> {
+        let table = 8 * parts.len();
+        let total = parts.iter().fold(table, |total, part| total.saturating_add(part.len()));
+        if total > SLOT_DATA {
+            self.give(number, BY_MESSAGES, |_| {})?;
+            return Ok(true);
+        }
+        self.give(number, total as u64, |wire| {
+            let mut end = table;
+            for part in parts {
+                end += part.len();
+                wire.write_u64(end as u64);
+            }
+            for part in parts {
+                part.write_to(0, wire);
+            }
+        })?;
+        Ok(false)
+    }
+
+    /// Takes this rank's part of what another one gave.
+    async fn take_part(&self, from: usize, number: u64, place: &Data) -> Result<()> {
+        let mut bytes = match self.gift(from, number)? {
+            Gift::Here(bytes) => bytes,
+            Gift::Sent => return self.call.receive(from, place).await,
+        };
+        let (rank, total) = (self.board.rank, bytes.remaining());
+        let mut start = 8 * self.board.size;
+        if rank > 0 {
+            bytes.discard(8 * (rank - 1));
+            start = bytes.read_u64().map_or(usize::MAX, |word| word as usize);
+        }
+        let end = bytes.read_u64().map_or(0, |word| word as usize);
+        let read = total - bytes.remaining();
+        if start < read || end < start || end > total {
+            return Err(Error::new(
+                Class::Other,
+                format!("rank {from} gave something else than this rank expects"),
+            ));
+        }
+        bytes.discard(start - read);
+        let slot = self.board.slot(from, number) + HEAD;
+        let part = self.board.memory.wire_ref(slot + start, end - start);
+        place.take(&mut part.expect("it is within what was given"))
+    }
+
+    fn allgather(&self, mine: Option<&Data>, places: &[Data]) -> Result<()> {
+        let (number, rank) = (self.number(), self.board.rank);
+        self.give_data(number, mine.unwrap_or(&places[rank]))?;
+        let mut outcome = mine.map_or(Ok(()), |mine| mine.copy_to(&places[rank]));
+        for from in self.others() {
+            outcome = outcome.and(places[from].take(&mut self.gift_here(from, number)?));
+        }
+        self.leave_together(number);
+        outcome
+    }
+
+    fn allreduce(&self, op: &Operation) -> Result<()> {
+        let number = self.number();
+        self.give_data(number, &op.mine)?;
+        let outcome = self.combine(number, op, 0..self.board.size);
+        match outcome {
+            Ok(()) => self.leave_together(number),
+            Err(_) => self.leave(number),
+        }
+        outcome
+    }
+
+    fn reduce(&self, op: &Operation, root: usize) -> Result<()> {
+        let number = self.number();
+        self.give_data(number, &op.mine)?;
+        let outcome = match self.board.rank == root {
+            true => self.combine(number, op, 0..self.board.size),
+            false => Ok(()),
+        };
+        self.leave(number);
+        outcome
+    }
+
+    fn scan(&self, op: &Operation) -> Result<()> {
+        let number = self.number();
+        self.give_data(number, &op.mine)?;
+        let outcome = self.combine(number, op, 0..self.board.rank + 1);
+        self.leave(number);
+        outcome
+    }
+
+    /// Combines what some ranks gave, in their order, which is the same everywhere: so is the result.
+    fn combine(&self, number: u64, op: &Operation, ranks: Range<usize>) -> Result<()> {
+        let reducer = &op.reducer;
+        let (mut total, mut other) = (reducer.room(op.mine.count), reducer.room(op.mine.count));
+        total.data.take(&mut self.gift_here(ranks.start, number)?)?;
+        for rank in ranks.skip(1) {
+            other.data.take(&mut self.gift_here(rank, number)?)?;
+            reducer.combine(&total.data, &other.data)?;
+            std::mem::swap(&mut total, &mut other);
+        }
+        total.data.copy_to(&op.into)
+    }
+}
