@@ -113,14 +113,11 @@ impl Endpoint {
         timeout: Option<Duration>,
         mut done: impl FnMut(&mut Endpoint, &mut D) -> bool,
     ) -> Result<(), WaitError> {
-        let mut looks = self.patience.begin();
+        let mut looks = self.patience.looks();
         loop {
             let mut quiet = 0;
             while quiet < looks {
                 if done(self, deliver) {
-                    if clock.started.is_none() {
-                        self.patience.rewarded(looks);
-                    }
                     return Ok(());
                 }
                 if self.progress(deliver, usize::MAX) > 0 {
@@ -162,7 +159,7 @@ impl Endpoint {
         if self.is_virtual() {
             return self.wait_virtually(timeout, &mut clock.virtual_start).map(|()| 1);
         }
-        let (now, first) = (Instant::now(), clock.started.is_none());
+        let now = Instant::now();
         let started = *clock.started.get_or_insert(now);
         if timeout.is_some_and(|timeout| now - started >= timeout) {
             return Err(WaitError::TimedOut);
@@ -170,7 +167,8 @@ impl Endpoint {
         let idle = now - *clock.quiet_since.get_or_insert(now);
         if idle < self.config.yield_for {
             std::thread::yield_now();
-            return Ok(self.patience.yielded(first, now.elapsed() > BUSY_YIELD));
+            self.patience.yielded(now.elapsed() > BUSY_YIELD);
+            return Ok(self.patience.looks());
         }
         if self.report_wanted {
             self.report_wanted = false;

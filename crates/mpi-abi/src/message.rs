@@ -70,13 +70,13 @@ impl Buffer {
     }
 }
 
-/// The bytes of `count` elements of a predefined type of fixed size: no table is asked, and nothing can be wrong with them.
-/// None for everything else, which takes the long way.
+/// The bytes of `count` elements of a predefined type without holes: nothing can be wrong with them. None for everything else,
+/// which takes the long way.
 #[inline(always)]
 pub fn plain(memory: Memory, count: i64, datatype: MPI_Datatype) -> Option<UserBuf> {
-    let fixed = (0x240..0x280).contains(&datatype.0) && Basic::from_handle(datatype.0).is_some();
+    let size = Basic::solid_size(datatype.0)?;
     let fits = (0..1 << 48).contains(&count) && (memory.address() != 0 || count == 0);
-    (fixed && fits).then(|| memory.user(0, (count as usize) << ((datatype.0 >> 3) & 7)))
+    fits.then(|| memory.user(0, count as usize * size))
 }
 
 /// A copy of some bytes, to be sent.

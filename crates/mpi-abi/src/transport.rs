@@ -33,6 +33,8 @@ pub struct Net {
     pub rank: u32,
     /// Processes in the job.
     pub size: u32,
+    /// This host has more processes than processors: whoever waits had better let others run.
+    pub crowded: bool,
     /// Operations of many steps that go on meanwhile.
     pub tasks: Tasks,
     /// Whether `MPI_Finalize` has been called: then others may go before this process does.
@@ -75,6 +77,7 @@ impl Net {
     pub fn open(threads: bool) -> Result<Net> {
         let other = |error: &dyn std::fmt::Display| Error::new(Class::Other, error.to_string());
         let job = boot::from_environment().map_err(|error| other(&error))?;
+        let crowded = job.crowded;
         let endpoint = Endpoint::open(job, Config::default()).map_err(|error| other(&error))?;
         let (rank, size) = (endpoint.me().0, endpoint.size());
         let mut tagged = Tagged::new(&endpoint);
@@ -86,7 +89,7 @@ impl Net {
         } else {
             Line::One(Gate::new(Some(Box::new((endpoint, layer)))))
         };
-        Ok(Net { rank, size, tasks: Tasks::default(), ending: AtomicBool::new(false), line })
+        Ok(Net { rank, size, crowded, tasks: Tasks::default(), ending: AtomicBool::new(false), line })
     }
 
     /// Uses the endpoint and what is under way.
@@ -226,7 +229,22 @@ impl Net {
 
     /// Memory of another process, if it is on the same host.
     fn mapped(&self, key: Key) -> Result<Option<Memory>> {
-        // The first operation asks for the mapping and goes by messages; the answer comes before its end.
+        // An operation asks for the mapping, and the answer comes before its end; unless it has to connect first, on this side
+        // or on the other.
+        for _ in 0..4 {
+            if !self.touch(key)? {
+                return Ok(None);
+            }
+            let there = self.with(|endpoint, _| endpoint.reach(key, Rights::ALL).ok().flatten().cloned())?;
+            if there.is_some() {
+                return Ok(there);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads a word of another process's memory; false if that cannot be.
+    fn touch(&self, key: Key) -> Result<bool> {
         let word = Memory::private(8);
         let start = || self.with(|endpoint, _| endpoint.get(key, 0, &word, 0, 8));
         let mut op = start()?;
@@ -234,13 +252,13 @@ impl Net {
             self.poll()?;
             op = start()?;
         }
-        let Ok(op) = op else { return Ok(None) };
+        let Ok(op) = op else { return Ok(false) };
         let mut end = None;
         self.watch("memory in common", |endpoint, _| {
             end = endpoint.take(op);
             end.is_some()
         })?;
-        self.with(|endpoint, _| endpoint.reach(key, Rights::ALL).ok().flatten().cloned())
+        Ok(end.is_some_and(|end| end.is_ok()))
     }
 
     /// Ends the use of common memory.

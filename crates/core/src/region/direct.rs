@@ -11,6 +11,7 @@ use barewire_sys::map::Segment;
 use barewire_sys::memory::Memory;
 
 use super::ops::{Op, What};
+use super::owner::MAP_LATER;
 use super::{Key, RegionError, Rights};
 use crate::Peer;
 use crate::Port;
@@ -125,6 +126,11 @@ impl Imports {
         self.asked = self.asked.saturating_sub(1);
         let at = self.arrived.iter().position(|a| (a.from, a.op) == (from, op.to_wire()));
         let arrived = at.map(|at| self.arrived.swap_remove(at));
+        if outcome == Ok(MAP_LATER) {
+            // The next operation asks again.
+            self.known.remove(&(from, slot, nonce));
+            return;
+        }
         let import = match (outcome, arrived) {
             (Ok(value), Some(arrived)) if value & 1 == 1 => map(arrived, value),
             _ => None,

@@ -47,6 +47,9 @@ fn words<const N: usize>(payload: &mut WireRef<'_>) -> Option<[u64; N]> {
     Some(words)
 }
 
+/// Says that a region can be mapped, but that its descriptor cannot be passed yet.
+pub(super) const MAP_LATER: u64 = 2;
+
 impl Endpoint {
     /// A put packet. `None` if it makes no sense.
     pub(crate) fn on_put<D: Deliver>(
@@ -178,7 +181,8 @@ impl Endpoint {
                     Tx::Ring(ring) if connected && ring.pass_fd(&tag, std::os::fd::AsFd::as_fd(&fd)) => {
                         Ok(1 | u64::from(rights.0) << 8 | (grant as u64) << 16)
                     }
-                    _ => Ok(0),
+                    // The answer itself will connect us.
+                    _ => Ok(MAP_LATER),
                 }
             }
         };

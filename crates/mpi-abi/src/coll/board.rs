@@ -1,8 +1,9 @@
 //! A board: memory that all ranks of a communicator on one host have in common, for blocking calls with little data.
 //!
-//! Every rank has an area to which only it writes. It has a few slots that are used in turn; what a rank gives in a call goes into
-//! the next one, and the call's number into the slot's flag once it is all there. The others look at the flag and take what they
-//! need. Nobody has to answer, so where there are more ranks than processors each of them runs only once or twice in a call.
+//! Every rank has a few slots to which only it writes, used in turn: a line that says which call it is for, with the data if
+//! that is short, and room for more. The others look at the line and take what they need. Nobody has to answer, so where there
+//! are more ranks than processors each of them runs only once or twice in a call. The lines of all ranks lie together: whoever
+//! gets a processor for a moment looks at one page, not at one for each rank.
 //!
 //! A rank whose data does not fit says so on the board, and sends it as messages.
 //!
@@ -25,14 +26,14 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 const LINE: usize = 64;
 /// Calls that a rank may be ahead of the slowest one.
 const SLOTS: u64 = 4;
-/// What opens a slot: the flag, and the length of what follows.
+/// What opens a slot's line: the number of the call, and the length of what is given.
 const HEAD: usize = 16;
+/// Data that follows it in the line; longer data has a place of its own.
+const IN_LINE: usize = LINE - HEAD;
 /// Most that a rank gives in one slot.
-const SLOT_DATA: usize = 32 << 10;
+pub(super) const SLOT_DATA: usize = 32 << 10;
 /// Not a multiple of a page, so that the same slots of different ranks do not compete for the same lines of a cache.
-const SLOT: usize = HEAD + SLOT_DATA + LINE - HEAD;
-/// Where a rank says which call it has left, then whether it sleeps, then its slots.
-const AREA: usize = 2 * LINE + SLOTS as usize * SLOT;
+const SLOT: usize = SLOT_DATA + LINE;
 /// Most ranks for which everybody looks at everybody.
 const RANKS_MAX: usize = 64;
 /// Calls on a communicator before it gets a board: many are made for a call or two.
@@ -41,6 +42,8 @@ const CALLS_BEFORE: i32 = 3;
 const COMBINE_MAX: usize = 64 << 10;
 /// Looks at a flag before the network gets its turn.
 const QUICK_LOOKS: u32 = 200;
+/// Times that a rank in a crowd lets others run before the network gets its turn.
+const QUICK_YIELDS: u32 = 16;
 /// The length of what comes by messages instead.
 const BY_MESSAGES: u64 = u64::MAX;
 
@@ -49,8 +52,9 @@ pub struct Board {
     memory: Memory,
     key: Key,
     net: Arc<Net>,
-    rank: usize,
-    size: usize,
+    pub(super) rank: usize,
+    pub(super) size: usize,
+    places: Places,
     /// The number of the last call.
     number: AtomicU64,
     /// All have left this call.
@@ -80,7 +84,7 @@ pub fn of(call: &Call) -> Result<Option<&Board>> {
     }
     let size = comm.group.size();
     let common = match size {
-        2..=RANKS_MAX => comm.net.common_memory(comm, size * AREA)?,
+        2..=RANKS_MAX => comm.net.common_memory(comm, Places::of(size).bytes)?,
         _ => None,
     };
     let board = common.map(|(memory, key)| Board {
@@ -89,6 +93,7 @@ pub fn of(call: &Call) -> Result<Option<&Board>> {
         net: comm.net.clone(),
         rank: comm.rank,
         size,
+        places: Places::of(size),
         number: AtomicU64::new(0),
         left_by_all: AtomicU64::new(0),
     });
@@ -119,29 +124,61 @@ impl Board {
         })
     }
 
-    fn area(&self, rank: usize) -> usize {
-        rank * AREA
+    /// The line of a rank's slot for a call.
+    fn line(&self, rank: usize, number: u64) -> usize {
+        self.places.lines + ((number % SLOTS) as usize * self.size + rank) * LINE
     }
 
-    fn slot(&self, rank: usize, number: u64) -> usize {
-        self.area(rank) + 2 * LINE + (number % SLOTS) as usize * SLOT
+    /// Where a rank puts so many bytes in a call.
+    fn data(&self, rank: usize, number: u64, len: usize) -> usize {
+        match len {
+            0..=IN_LINE => self.line(rank, number) + HEAD,
+            _ => self.places.data + (rank * SLOTS as usize + (number % SLOTS) as usize) * SLOT,
+        }
     }
 
     fn word(&self, at: usize) -> &AtomicU64 {
-        self.memory.atomic_u64(at).expect("it was made with room for all ranks, and areas are whole lines")
+        self.memory.atomic_u64(at).expect("it was made with room for all ranks, and words are aligned")
     }
 
     fn left(&self, rank: usize) -> &AtomicU64 {
-        self.word(self.area(rank))
+        self.word(self.places.left + rank * LINE)
     }
 
     fn sleeps(&self, rank: usize) -> &AtomicU64 {
-        self.word(self.area(rank) + LINE)
+        self.word(rank * 8)
     }
 }
 
+/// Where things are on the board of so many ranks. First, whether each sleeps: written seldom, so side by side.
+#[derive(Clone, Copy, Debug)]
+struct Places {
+    /// Which call each has left.
+    left: usize,
+    /// The lines of everybody's slots: all of one slot, then all of the next.
+    lines: usize,
+    /// Longer data.
+    data: usize,
+    /// All of it.
+    bytes: usize,
+}
+
+impl Places {
+    fn of(size: usize) -> Places {
+        let left = (size * 8).next_multiple_of(LINE);
+        let lines = left + size * LINE;
+        let data = lines + SLOTS as usize * size * LINE;
+        Places { left, lines, data, bytes: data + SLOTS as usize * size * SLOT }
+    }
+}
+
+/// Bytes of the table in front of a part for each of `ranks`.
+pub(super) fn table_bytes(ranks: usize) -> usize {
+    8 * ranks
+}
+
 /// What a rank gave.
-enum Gift<'a> {
+pub(super) enum Gift<'a> {
     /// It is here.
     Here(WireRef<'a>),
     /// It comes by messages.
@@ -149,20 +186,21 @@ enum Gift<'a> {
 }
 
 /// One call on a board.
-struct Turn<'a> {
-    board: &'a Board,
-    call: &'a Call,
+#[derive(Clone, Copy)]
+pub(super) struct Turn<'a> {
+    pub board: &'a Board,
+    pub call: &'a Call,
 }
 
 impl<'a> Turn<'a> {
-    fn others(&self) -> impl Iterator<Item = usize> + use<> {
+    pub fn others(&self) -> impl Iterator<Item = usize> + use<> {
         // Beginning with the next one, so that nobody is looked at by all at once.
         let (rank, size) = (self.board.rank, self.board.size);
         (1..size).map(move |step| (rank + step) % size)
     }
 
     /// Begins the next call, or the next step of one.
-    fn number(&self) -> u64 {
+    pub fn number(&self) -> u64 {
         // SYNC number: the program orders collective calls on a communicator.
         let number = self.board.number.load(Ordering::Relaxed) + 1;
         self.board.number.store(number, Ordering::Relaxed);
@@ -170,13 +208,13 @@ impl<'a> Turn<'a> {
     }
 
     /// Ends a call in which this rank has not seen everybody.
-    fn leave(&self, number: u64) {
+    pub fn leave(&self, number: u64) {
         // SYNC left: pairs with the Acquire in make_room; what we took out has been taken out.
         self.board.left(self.board.rank).store(number, Ordering::Release);
     }
 
     /// Ends a call in which this rank has seen that everybody had entered it.
-    fn leave_together(&self, number: u64) {
+    pub fn leave_together(&self, number: u64) {
         self.leave(number);
         self.board.left_by_all.store(number - 1, Ordering::Relaxed);
     }
@@ -200,17 +238,17 @@ impl<'a> Turn<'a> {
     }
 
     /// Gives the others `len` bytes, written by `fill`.
-    fn give(&self, number: u64, len: u64, fill: impl FnOnce(&mut WireMut<'_>)) -> Result<()> {
+    pub fn give(&self, number: u64, len: u64, fill: impl FnOnce(&mut WireMut<'_>)) -> Result<()> {
         self.make_room(number)?;
         let board = self.board;
-        let slot = board.slot(board.rank, number);
-        board.word(slot + 8).store(len, Ordering::Relaxed);
+        let line = board.line(board.rank, number);
+        board.word(line + 8).store(len, Ordering::Relaxed);
         if len != BY_MESSAGES && len > 0 {
-            let place = board.memory.wire_mut(slot + HEAD, len as usize);
+            let place = board.memory.wire_mut(board.data(board.rank, number, len as usize), len as usize);
             fill(&mut place.expect("callers give no more than a slot holds"));
         }
         // SYNC flag: pairs with the Acquire in has_given.
-        board.word(slot).store(number, Ordering::Release);
+        board.word(line).store(number, Ordering::Release);
         // SYNC sleeps: the flag is written before we look who sleeps, and who sleeps says so before it looks at flags.
         fence(Ordering::SeqCst);
         for rank in self.others() {
@@ -229,17 +267,18 @@ impl<'a> Turn<'a> {
     #[inline(always)]
     fn has_given(&self, rank: usize, number: u64) -> bool {
         // SYNC flag: pairs with the Release in give.
-        self.board.word(self.board.slot(rank, number)).load(Ordering::Acquire) >= number
+        self.board.word(self.board.line(rank, number)).load(Ordering::Acquire) >= number
     }
 
     /// Waits for what a rank gives.
-    fn gift(&self, rank: usize, number: u64) -> Result<Gift<'a>> {
+    pub fn gift(&self, rank: usize, number: u64) -> Result<Gift<'a>> {
         self.until(|| self.has_given(rank, number))?;
-        let slot = self.board.slot(rank, number);
-        match self.board.word(slot + 8).load(Ordering::Relaxed) {
+        let board = self.board;
+        match board.word(board.line(rank, number) + 8).load(Ordering::Relaxed) {
             BY_MESSAGES => Ok(Gift::Sent),
             len => {
-                let there = self.board.memory.wire_ref(slot + HEAD, (len as usize).min(SLOT_DATA));
+                let len = (len as usize).min(SLOT_DATA);
+                let there = board.memory.wire_ref(board.data(rank, number, len), len);
                 Ok(Gift::Here(there.expect("a slot holds as much")))
             }
         }
@@ -259,12 +298,25 @@ impl<'a> Turn<'a> {
     /// been waiting for it.
     #[inline]
     fn until(&self, is_there: impl Fn() -> bool) -> Result<()> {
+        if self.board.net.crowded {
+            return self.let_others_run(&is_there);
+        }
         for _ in 0..QUICK_LOOKS {
             if is_there() {
                 return Ok(());
             }
         }
         self.wait_until(&is_there)
+    }
+
+    fn let_others_run(&self, is_there: &impl Fn() -> bool) -> Result<()> {
+        for _ in 0..QUICK_YIELDS {
+            if is_there() {
+                return Ok(());
+            }
+            std::thread::yield_now();
+        }
+        self.wait_until(is_there)
     }
 
     #[cold]
@@ -293,7 +345,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    fn barrier(&self) -> Result<()> {
+    pub fn barrier(&self) -> Result<()> {
         let number = self.number();
         self.give(number, 0, |_| {})?;
         for rank in self.others() {
@@ -398,7 +450,7 @@ impl<'a> Turn<'a> {
     ///
     /// The parts follow each other, after a table of their ends.
     fn give_parts(&self, number: u64, parts: &[Data]) -> Result<bool> {
-        let table = 8 * parts.len();
+        let table = table_bytes(parts.len());
         let total = parts.iter().fold(table, |total, part| total.saturating_add(part.len()));
         if total > SLOT_DATA {
             self.give(number, BY_MESSAGES, |_| {})?;
@@ -419,28 +471,34 @@ impl<'a> Turn<'a> {
 
     /// Takes this rank's part of what another one gave.
     async fn take_part(&self, from: usize, number: u64, place: &Data) -> Result<()> {
+        match self.part(from, number)? {
+            Gift::Here(mut part) => place.take(&mut part),
+            Gift::Sent => self.call.receive(from, place).await,
+        }
+    }
+
+    /// Waits for this rank's part of what another one gives.
+    pub fn part(&self, from: usize, number: u64) -> Result<Gift<'a>> {
         let mut bytes = match self.gift(from, number)? {
             Gift::Here(bytes) => bytes,
-            Gift::Sent => return self.call.receive(from, place).await,
+            Gift::Sent => return Ok(Gift::Sent),
         };
         let (rank, total) = (self.board.rank, bytes.remaining());
-        let mut start = 8 * self.board.size;
+        let mut start = table_bytes(self.board.size);
         if rank > 0 {
             bytes.discard(8 * (rank - 1));
             start = bytes.read_u64().map_or(usize::MAX, |word| word as usize);
         }
         let end = bytes.read_u64().map_or(0, |word| word as usize);
-        let read = total - bytes.remaining();
-        if start < read || end < start || end > total {
+        if end < start || end > total {
             return Err(Error::new(
                 Class::Other,
                 format!("rank {from} gave something else than this rank expects"),
             ));
         }
-        bytes.discard(start - read);
-        let slot = self.board.slot(from, number) + HEAD;
-        let part = self.board.memory.wire_ref(slot + start, end - start);
-        place.take(&mut part.expect("it is within what was given"))
+        let given = self.board.data(from, number, total);
+        let part = self.board.memory.wire_ref(given + start, end - start);
+        Ok(Gift::Here(part.expect("it is within what was given")))
     }
 
     fn allgather(&self, mine: Option<&Data>, places: &[Data]) -> Result<()> {

@@ -3,7 +3,8 @@
 //! Every call takes the next tag of its communicator, so calls cannot mix whatever the speed of their ranks. [`Job`] says what
 //! a call is to do and is the one place that chooses how; `tree` has the algorithms that follow a tree, `all` those in which
 //! everybody gets something from everybody, `prefix` the scans, `inter` those between two groups, `near` those between
-//! neighbours; `board` does blocking calls with little data in memory that all ranks have in common. Algorithms are `async`: a blocking call waits where it stands, any other becomes a task.
+//! neighbours; `board` does blocking calls with little data in memory that all ranks have in common, and `quick`
+//! the simplest of them. Algorithms are `async`: a blocking call waits where it stands, any other becomes a task.
 
 mod all;
 pub(crate) mod board;
@@ -11,6 +12,7 @@ pub mod entry;
 mod inter;
 mod near;
 mod prefix;
+pub mod quick;
 mod reducer;
 mod tree;
 
@@ -424,10 +426,14 @@ impl Data {
         }
         match came.checked_sub(self.len()) {
             None | Some(0) => Ok(()),
-            Some(over) => {
-                Err(Error::new(Class::Truncate, Failure::Truncated { over: over as u64 }.to_string()))
-            }
+            Some(over) => Err(Data::too_long(over)),
         }
+    }
+
+    /// More came than there is room for.
+    #[cold]
+    fn too_long(over: usize) -> Error {
+        Error::new(Class::Truncate, Failure::Truncated { over: over as u64 }.to_string())
     }
 
     /// Bytes of a scratch area.

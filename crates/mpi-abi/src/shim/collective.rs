@@ -4,6 +4,7 @@
 
 use crate::boundary::{List, MPI_Comm, MPI_Datatype, MPI_Op, Memory};
 use crate::coll::entry::{self, Even, Mixed, Number, Operands, Shares, Uneven, root as read_root};
+use crate::coll::quick::{self, Plain};
 use crate::coll::{Data, Edges, How, Job};
 use crate::fault::Fault;
 use crate::world::world;
@@ -15,6 +16,9 @@ type Done = Result<(), Fault>;
 /// `MPI_Barrier`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
 pub fn barrier(how: How, comm: MPI_Comm) -> Done {
+    if let (How::Now, Some(done)) = (&how, quick::barrier(&world().comm(comm)?)) {
+        return Ok(done?);
+    }
     Ok(how.run(comm, Job::Barrier)?)
 }
 
@@ -29,6 +33,12 @@ pub fn bcast<N: Number>(
     comm: MPI_Comm,
 ) -> Done {
     let object = world().comm(comm)?;
+    if let How::Now = how {
+        let data = Plain { memory: buffer, count: count.into(), datatype };
+        if let Some(done) = quick::bcast(&object, data, root) {
+            return Ok(done?);
+        }
+    }
     let data = Even { memory: buffer, count: count.into(), datatype };
     Ok(how.run(comm, entry::bcast(data, read_root(&object, root)?)?)?)
 }
@@ -161,6 +171,13 @@ pub fn alltoall<N: Number>(
     comm: MPI_Comm,
 ) -> Done {
     let object = world().comm(comm)?;
+    if let How::Now = how {
+        let parts = Plain { memory: sendbuf, count: sendcount.into(), datatype: sendtype };
+        let places = Plain { memory: recvbuf, count: recvcount.into(), datatype: recvtype };
+        if let Some(done) = quick::alltoall(&object, parts, places) {
+            return Ok(done?);
+        }
+    }
     let parts = Even { memory: sendbuf, count: sendcount.into(), datatype: sendtype };
     let places = Even { memory: recvbuf, count: recvcount.into(), datatype: recvtype };
     Ok(how.run(comm, entry::alltoall(&object, parts, places)?)?)
@@ -234,6 +251,12 @@ pub fn allreduce<N: Number>(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> Done {
+    if let How::Now = how {
+        let into = Plain { memory: recvbuf, count: count.into(), datatype };
+        if let Some(done) = quick::allreduce(&world().comm(comm)?, sendbuf, into, op) {
+            return Ok(done?);
+        }
+    }
     let operands = Operands { mine: sendbuf, into: recvbuf, datatype, op };
     Ok(how.run(comm, entry::allreduce(operands, count.into())?)?)
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int rank, size, failures;
 static MPI_Comm comm;
@@ -231,6 +232,18 @@ static void columns(void) {
     MPI_Type_free(&column);
 }
 
+/* Somebody comes so late that the others have gone to sleep, and have to be woken. */
+static void late(void) {
+    for (int who = 0; who < size; who++) {
+        int one = 1, sum = 0, word = rank == who ? 7 : 0;
+        if (rank == who) usleep(50000);
+        MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm);
+        if (rank == who) usleep(50000);
+        MPI_Bcast(&word, 1, MPI_INT, who, comm);
+        CHECK(sum == size && word == 7);
+    }
+}
+
 static void everything(MPI_Comm on) {
     comm = on;
     MPI_Comm_rank(comm, &rank);
@@ -242,6 +255,7 @@ static void everything(MPI_Comm on) {
     order();
     scans();
     columns();
+    late();
 }
 
 int main(int argc, char **argv) {

@@ -180,7 +180,34 @@ static BY_HANDLE: [u8; LAST - FIRST + 1] = {
     index
 };
 
+/// Handle minus `FIRST` to the size of types without holes; zero for all others.
+static SOLID: [u8; LAST - FIRST + 1] = {
+    let mut sizes = [0u8; LAST - FIRST + 1];
+    let mut row = 0;
+    while row < TABLE.len() {
+        if TABLE[row].size == TABLE[row].extent {
+            sizes[TABLE[row].basic as usize - FIRST] = TABLE[row].size as u8;
+        }
+        row += 1;
+    }
+    sizes
+};
+
 impl Basic {
+    /// Bytes of one element of the basic type with this handle, if elements follow each other without holes.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::Basic;
+    /// assert_eq!(Basic::solid_size(Basic::Double as usize), Some(8));
+    /// assert_eq!(Basic::solid_size(Basic::DoubleInt as usize), None, "an int and nothing behind it");
+    /// assert_eq!(Basic::solid_size(0x200), None);
+    /// ```
+    #[inline(always)]
+    pub fn solid_size(handle: usize) -> Option<usize> {
+        let size = *SOLID.get(handle.wrapping_sub(FIRST))?;
+        (size > 0).then_some(size.into())
+    }
+
     /// The basic type with this handle in the standard ABI.
     ///
     /// ```

@@ -1,0 +1,190 @@
+//! Blocking calls on data of predefined types, where there is a board: no table is asked and no memory taken.
+//!
+//! Each is what [`Board::run`] does for such data. None is the answer for everything else, errors included, which takes the long way.
+
+use super::board::{Board, Gift, SLOT_DATA, Turn, table_bytes};
+use super::{Call, Data, at_once, tree};
+use crate::boundary::{MPI_Datatype, MPI_Op, Memory};
+use crate::message::plain;
+use crate::object::CommRef;
+use crate::world::world;
+use barewire::mpi::datatype::Basic;
+use barewire::mpi::error::{Class, Error, Result};
+use barewire::mpi::op::Combine;
+use barewire_sys::userbuf::UserBuf;
+use barewire_sys::wirebuf::{WireMut, WireRef};
+use std::ffi::c_int;
+
+/// Longest data that is combined on the stack.
+const COMBINE_MAX: usize = 1024;
+
+/// Elements of a predefined type.
+#[derive(Clone, Copy)]
+pub struct Plain {
+    /// Where they are.
+    pub memory: Memory,
+    /// How many.
+    pub count: i64,
+    /// Of what.
+    pub datatype: MPI_Datatype,
+}
+
+impl Plain {
+    #[inline]
+    fn bytes(self) -> Option<UserBuf> {
+        plain(self.memory, self.count, self.datatype).filter(|_| !self.memory.is_in_place())
+    }
+
+    /// The share of one of several ranks, each `len` bytes long.
+    fn share(self, rank: usize, len: usize) -> UserBuf {
+        self.memory.user((rank * len) as i64, len)
+    }
+}
+
+fn write(bytes: UserBuf, wire: &mut WireMut<'_>) {
+    bytes.wire_ref(0, bytes.len()).map(|mut from| wire.write_from(&mut from));
+}
+
+fn take(bytes: UserBuf, from: &mut WireRef<'_>) -> Result<()> {
+    let came = from.remaining();
+    bytes.wire_mut(0, came.min(bytes.len())).map(|mut place| place.write_from(from));
+    if came > bytes.len() { Err(Data::too_long(came - bytes.len())) } else { Ok(()) }
+}
+
+/// A call on a communicator's board, if it has one.
+#[inline]
+fn board(comm: &CommRef) -> Option<&Board> {
+    comm.board.get()?.as_ref()
+}
+
+#[inline]
+fn call(comm: &CommRef) -> Call {
+    Call { comm: comm.shared().clone(), tag: comm.next_tag(), waits: true, within: false }
+}
+
+/// `MPI_Barrier`.
+pub fn barrier(comm: &CommRef) -> Option<Result<()>> {
+    let board = board(comm)?;
+    let call = call(comm);
+    Some(Turn { board, call: &call }.barrier())
+}
+
+/// `MPI_Bcast`.
+pub fn bcast(comm: &CommRef, data: Plain, root: c_int) -> Option<Result<()>> {
+    let board = board(comm)?;
+    let bytes = data.bytes().filter(|bytes| bytes.len() <= SLOT_DATA)?;
+    let root = usize::try_from(root).ok().filter(|&root| root < board.size)?;
+    let call = call(comm);
+    let turn = Turn { board, call: &call };
+    let number = turn.number();
+    if board.rank == root {
+        let given = turn.give(number, bytes.len() as u64, |wire| write(bytes, wire));
+        turn.leave(number);
+        return Some(given);
+    }
+    let taken = match turn.gift(root, number) {
+        Ok(Gift::Here(mut came)) => take(bytes, &mut came),
+        Ok(Gift::Sent) => {
+            let data = Data { memory: data.memory, count: bytes.len() as i64, datatype: Basic::Byte.into() };
+            at_once(tree::bcast(&call, &data, root))?
+        }
+        Err(error) => Err(error),
+    };
+    turn.leave(number);
+    Some(taken)
+}
+
+/// `MPI_Allreduce`.
+pub fn allreduce(comm: &CommRef, mine: Memory, into: Plain, op: MPI_Op) -> Option<Result<()>> {
+    let board = board(comm)?;
+    let place = into.bytes().filter(|bytes| bytes.len() <= COMBINE_MAX)?;
+    let given = if mine.is_in_place() { place } else { Plain { memory: mine, ..into }.bytes()? };
+    let combine = world().op(op).ok()?.ok()?.combine(Basic::from_handle(into.datatype.0)?).ok()?;
+    let call = call(comm);
+    let turn = Turn { board, call: &call };
+    Some(match place.len() {
+        0..=64 => combine_all::<64>(turn, combine, given, place),
+        _ => combine_all::<COMBINE_MAX>(turn, combine, given, place),
+    })
+}
+
+fn combine_all<const MOST: usize>(
+    turn: Turn<'_>,
+    combine: Combine,
+    mine: UserBuf,
+    into: UserBuf,
+) -> Result<()> {
+    #[repr(align(64))]
+    struct Room<const MOST: usize>([u8; MOST]);
+    let (mut first, mut second) = (Room([0; MOST]), Room([0; MOST]));
+    let (mut total, mut other) = (&mut first.0[..into.len()], &mut second.0[..into.len()]);
+    let number = turn.number();
+    turn.give(number, mine.len() as u64, |wire| write(mine, wire))?;
+    let mut outcome = turn.read_gift(0, number, total);
+    for rank in 1..turn.board.size {
+        outcome = outcome.and(turn.read_gift(rank, number, other));
+        combine(total, other);
+        std::mem::swap(&mut total, &mut other);
+    }
+    match outcome {
+        Ok(()) => {
+            into.wire_mut(0, total.len()).map(|mut place| place.write(total));
+            turn.leave_together(number);
+        }
+        Err(_) => turn.leave(number),
+    }
+    outcome
+}
+
+/// `MPI_Alltoall`.
+pub fn alltoall(comm: &CommRef, parts: Plain, places: Plain) -> Option<Result<()>> {
+    let board = board(comm)?;
+    let (part, place) = (parts.bytes()?.len(), places.bytes()?.len());
+    let table = table_bytes(board.size);
+    let total = part.checked_mul(board.size)?.checked_add(table)?;
+    if total > SLOT_DATA || part != place {
+        return None;
+    }
+    let call = call(comm);
+    let turn = Turn { board, call: &call };
+    let number = turn.number();
+    let given = turn.give(number, total as u64, |wire| {
+        (1..=board.size).for_each(|rank| wire.write_u64((table + rank * part) as u64));
+        write(parts.share(0, part * board.size), wire);
+    });
+    let mut outcome = given;
+    let mut own = places.share(board.rank, part);
+    parts.share(board.rank, part).wire_ref(0, part).map(|mut from| take(own, &mut from));
+    for from in turn.others() {
+        own = places.share(from, part);
+        let data = || Data {
+            memory: places.memory.moved((from * part) as i64),
+            count: part as i64,
+            datatype: Basic::Byte.into(),
+        };
+        outcome = outcome.and(match turn.part(from, number) {
+            Ok(Gift::Here(mut came)) => take(own, &mut came),
+            Ok(Gift::Sent) => at_once(call.receive(from, &data()))?,
+            Err(error) => Err(error),
+        });
+    }
+    match outcome {
+        Ok(()) => turn.leave_together(number),
+        Err(_) => turn.leave(number),
+    }
+    Some(outcome)
+}
+
+impl Turn<'_> {
+    /// Reads what a rank gave, which has to be as long as everybody's.
+    #[inline]
+    fn read_gift(&self, rank: usize, number: u64, into: &mut [u8]) -> Result<()> {
+        match self.gift(rank, number)? {
+            Gift::Here(mut bytes) if bytes.remaining() == into.len() => {
+                bytes.read(into);
+                Ok(())
+            }
+            _ => Err(Error::new(Class::Truncate, format!("rank {rank} gave more or less than this rank"))),
+        }
+    }
+}
