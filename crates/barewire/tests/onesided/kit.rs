@@ -76,7 +76,7 @@ impl Wire {
             endpoint: self.config.clone(),
             pulse: Nanos::from_millis(100),
             // Long enough that a rank that waits for a processor does not look dead.
-            reliable: ReliableConfig { dead_after: Nanos::from_secs(2), ..ReliableConfig::default() },
+            reliable: ReliableConfig { dead_after: Nanos::from_secs(10), ..ReliableConfig::default() },
             ..SimConfig::default()
         };
         // All are there before the first one speaks: an endpoint that is not counts as dead.

@@ -4,6 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use barewire_core::filter::fault::FaultConfig;
+use barewire_core::filter::reliable::ReliableConfig;
 use barewire_core::job::Job;
 use barewire_core::sim::{Clock, Network, SimConfig};
 use barewire_core::time::Nanos;
@@ -100,6 +101,8 @@ impl Wires {
             faults: faults.clone(),
             endpoint: self.config.clone(),
             pulse: Nanos::from_millis(100),
+            // Long enough that a rank that waits for a processor does not look dead.
+            reliable: ReliableConfig { dead_after: Nanos::from_secs(10), ..ReliableConfig::default() },
             ..SimConfig::default()
         };
         // All are there before the first one speaks: an endpoint that is not counts as dead.
