@@ -103,8 +103,36 @@ pub fn header(functions: &[Function], constants: &[Constant]) -> String {
             put(&mut out, format_args!("{returns} {prefix}{name}({prototype});\n"));
         }
     }
+    fortran_integers(&mut out);
     out.push_str("\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
     out
+}
+
+/// Conversions to and from the integers of Fortran. The ABI leaves them to the header: what they call is in every library.
+fn fortran_integers(out: &mut String) {
+    out.push_str("\ntypedef int MPI_Fint;\n\n");
+    for handle in HANDLES {
+        let name = if handle == "MPI_Datatype" { "MPI_Type" } else { handle };
+        put(
+            out,
+            format_args!("static __inline MPI_Fint {name}_c2f({handle} c) {{ return {name}_toint(c); }}\n"),
+        );
+        put(
+            out,
+            format_args!("static __inline {handle} {name}_f2c(MPI_Fint f) {{ return {name}_fromint(f); }}\n"),
+        );
+    }
+    let head = ["MPI_SOURCE", "MPI_TAG", "MPI_ERROR"];
+    out.push_str("static __inline int MPI_Status_c2f(const MPI_Status *c, MPI_Fint *f) {\n    int i;\n");
+    for (at, field) in head.iter().enumerate() {
+        put(out, format_args!("    f[{at}] = c->{field};\n"));
+    }
+    out.push_str("    for (i = 0; i < 5; i++) f[3 + i] = c->MPI_internal[i];\n    return MPI_SUCCESS;\n}\n");
+    out.push_str("static __inline int MPI_Status_f2c(const MPI_Fint *f, MPI_Status *c) {\n    int i;\n");
+    for (at, field) in head.iter().enumerate() {
+        put(out, format_args!("    c->{field} = f[{at}];\n"));
+    }
+    out.push_str("    for (i = 0; i < 5; i++) c->MPI_internal[i] = f[3 + i];\n    return MPI_SUCCESS;\n}\n");
 }
 
 fn put(out: &mut String, text: std::fmt::Arguments<'_>) {

@@ -1766,6 +1766,47 @@ int PMPI_Win_wait(MPI_Win win);
 double PMPI_Wtick(void);
 double PMPI_Wtime(void);
 
+typedef int MPI_Fint;
+
+static __inline MPI_Fint MPI_Comm_c2f(MPI_Comm c) { return MPI_Comm_toint(c); }
+static __inline MPI_Comm MPI_Comm_f2c(MPI_Fint f) { return MPI_Comm_fromint(f); }
+static __inline MPI_Fint MPI_Type_c2f(MPI_Datatype c) { return MPI_Type_toint(c); }
+static __inline MPI_Datatype MPI_Type_f2c(MPI_Fint f) { return MPI_Type_fromint(f); }
+static __inline MPI_Fint MPI_Errhandler_c2f(MPI_Errhandler c) { return MPI_Errhandler_toint(c); }
+static __inline MPI_Errhandler MPI_Errhandler_f2c(MPI_Fint f) { return MPI_Errhandler_fromint(f); }
+static __inline MPI_Fint MPI_File_c2f(MPI_File c) { return MPI_File_toint(c); }
+static __inline MPI_File MPI_File_f2c(MPI_Fint f) { return MPI_File_fromint(f); }
+static __inline MPI_Fint MPI_Group_c2f(MPI_Group c) { return MPI_Group_toint(c); }
+static __inline MPI_Group MPI_Group_f2c(MPI_Fint f) { return MPI_Group_fromint(f); }
+static __inline MPI_Fint MPI_Info_c2f(MPI_Info c) { return MPI_Info_toint(c); }
+static __inline MPI_Info MPI_Info_f2c(MPI_Fint f) { return MPI_Info_fromint(f); }
+static __inline MPI_Fint MPI_Message_c2f(MPI_Message c) { return MPI_Message_toint(c); }
+static __inline MPI_Message MPI_Message_f2c(MPI_Fint f) { return MPI_Message_fromint(f); }
+static __inline MPI_Fint MPI_Op_c2f(MPI_Op c) { return MPI_Op_toint(c); }
+static __inline MPI_Op MPI_Op_f2c(MPI_Fint f) { return MPI_Op_fromint(f); }
+static __inline MPI_Fint MPI_Request_c2f(MPI_Request c) { return MPI_Request_toint(c); }
+static __inline MPI_Request MPI_Request_f2c(MPI_Fint f) { return MPI_Request_fromint(f); }
+static __inline MPI_Fint MPI_Session_c2f(MPI_Session c) { return MPI_Session_toint(c); }
+static __inline MPI_Session MPI_Session_f2c(MPI_Fint f) { return MPI_Session_fromint(f); }
+static __inline MPI_Fint MPI_Win_c2f(MPI_Win c) { return MPI_Win_toint(c); }
+static __inline MPI_Win MPI_Win_f2c(MPI_Fint f) { return MPI_Win_fromint(f); }
+static __inline int MPI_Status_c2f(const MPI_Status *c, MPI_Fint *f) {
+    int i;
+    f[0] = c->MPI_SOURCE;
+    f[1] = c->MPI_TAG;
+    f[2] = c->MPI_ERROR;
+    for (i = 0; i < 5; i++) f[3 + i] = c->MPI_internal[i];
+    return MPI_SUCCESS;
+}
+static __inline int MPI_Status_f2c(const MPI_Fint *f, MPI_Status *c) {
+    int i;
+    c->MPI_SOURCE = f[0];
+    c->MPI_TAG = f[1];
+    c->MPI_ERROR = f[2];
+    for (i = 0; i < 5; i++) c->MPI_internal[i] = f[3 + i];
+    return MPI_SUCCESS;
+}
+
 #ifdef __cplusplus
 }
 #endif

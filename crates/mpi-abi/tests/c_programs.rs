@@ -47,6 +47,11 @@ fn topologies_know_their_neighbours() {
 }
 
 #[test]
+fn handles_and_statuses_go_to_fortran_and_back() {
+    same_output("fortran_integers");
+}
+
+#[test]
 fn a_program_may_put_its_own_functions_in_front() {
     same_output("profiled");
 }

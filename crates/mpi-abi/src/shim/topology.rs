@@ -31,14 +31,19 @@ shims! {
     ) on comm_old {
         let _ = reorder;
         let parent = world().comm(comm_old)?;
-        let cart = read_cart(ndims, dims, periods)?;
-        let size = cart.size();
-        comm_cart.put(place(&parent, Topology::Cart(cart), size)?)?
+        comm_cart.put(match read_cart(ndims, dims, periods)? {
+            Some(cart) => {
+                let size = cart.size();
+                place(&parent, Topology::Cart(cart), size)?
+            }
+            None => MPI_Comm::NULL,
+        })?
     }
 
     fn PMPI_Cart_map(comm: MPI_Comm, ndims: c_int, dims: List<c_int>, periods: List<c_int>, newrank: Out<c_int>) on comm {
         let comm = world().comm(comm)?;
-        newrank.put(keep_rank(&comm, read_cart(ndims, dims, periods)?.size())?)?
+        let size = read_cart(ndims, dims, periods)?.map_or(0, |cart| cart.size());
+        newrank.put(keep_rank(&comm, size)?)?
     }
 
     fn PMPI_Cartdim_get(comm: MPI_Comm, ndims: Out<c_int>) on comm {
@@ -197,12 +202,17 @@ fn room(max: c_int, there: usize) -> Result<usize> {
     Ok(max.min(there))
 }
 
-fn read_cart(dimensions: c_int, sizes: List<c_int>, rings: List<c_int>) -> Result<Cart> {
+/// A grid, or none where a dimension is 0: other MPIs allow that too, and nobody is in it.
+fn read_cart(dimensions: c_int, sizes: List<c_int>, rings: List<c_int>) -> Result<Option<Cart>> {
     if dimensions < 0 {
         return Err(Error::new(Class::Dims, format!("ndims is {dimensions}")));
     }
     let rings: Vec<bool> = rings.to_vec(dimensions.into())?.iter().map(|&ring| ring != 0).collect();
-    Cart::new(&sizes.to_vec(dimensions.into())?, &rings)
+    let sizes = sizes.to_vec(dimensions.into())?;
+    if sizes.contains(&0) {
+        return Ok(None);
+    }
+    Cart::new(&sizes, &rings).map(Some)
 }
 
 fn read_graph(nodes: c_int, index: List<c_int>, edges: List<c_int>) -> Result<Graph> {

@@ -3,9 +3,9 @@
 
 static void grids(void)
 {
-    MPI_Comm grid, sub, dup;
+    MPI_Comm grid, sub, dup, empty;
     int dims[] = {1, 1}, rings[] = {1, 0}, n, d[2], r[2], c[2], rank, from, to, place[] = {5, 0}, outside[] = {0, 1};
-    int keep[] = {0, 1}, big[] = {2, 2}, kind;
+    int keep[] = {0, 1}, big[] = {2, 2}, nobody[] = {2, 0}, kind;
     MUST(MPI_Cart_create(MPI_COMM_WORLD, 2, dims, rings, 1, &grid));
     MUST(MPI_Topo_test(grid, &kind));
     MUST(MPI_Cartdim_get(grid, &n));
@@ -28,6 +28,9 @@ static void grids(void)
     printf("copy is of kind %d\n", kind);
     MUST(MPI_Cart_map(MPI_COMM_WORLD, 2, dims, rings, &rank));
     printf("mapped to %d\n", rank);
+    MUST(MPI_Cart_map(MPI_COMM_WORLD, 2, nobody, rings, &rank));
+    MUST(MPI_Cart_create(MPI_COMM_WORLD, 2, nobody, rings, 0, &empty));
+    printf("in a grid for nobody: %d %d\n", rank == MPI_UNDEFINED, empty == MPI_COMM_NULL);
     MUST(MPI_Comm_free(&sub));
     MUST(MPI_Comm_free(&dup));
     MUST(MPI_Comm_free(&grid));
