@@ -1,6 +1,6 @@
 //! Blocking calls on data of predefined types, where there is a board: no table is asked and no memory taken.
 //!
-//! Each is what [`Board::run`] does for such data. None is the answer for everything else, errors included, which takes the long way.
+//! Each is what a board does for such data. None is the answer for everything else, errors included, which takes the long way.
 
 use super::board::{Board, Gift, SLOT_DATA, Turn, table_bytes};
 use super::{Call, Data, at_once, tree};
