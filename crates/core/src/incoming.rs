@@ -79,10 +79,24 @@ pub struct Incoming<'a> {
     /// Which of the sender's open messages it belongs to, if the message has more than one packet.
     pub stream: Option<u32>,
     payload: WireRef<'a>,
-    hold: &'a HoldSlot,
+    /// `None` for packets that cost their sender nothing.
+    hold: Option<&'a HoldSlot>,
 }
 
 impl<'a> Incoming<'a> {
+    /// A whole message that did not come straight off a wire: what a layer that carries messages for another hands up.
+    ///
+    /// ```
+    /// use barewire_core::{Incoming, Peer, Port};
+    /// let mut packet = Incoming::new(Peer(3), Port(1), 7, barewire_sys::wirebuf::WireRef::new(b"carried"));
+    /// assert_eq!((packet.total, packet.to_vec()), (7, b"carried".to_vec()));
+    /// ```
+    #[inline(always)]
+    pub fn new(from: Peer, port: Port, imm: u64, payload: WireRef<'a>) -> Incoming<'a> {
+        let total = payload.remaining() as u64;
+        Incoming { from, port, imm, total, offset: 0, stream: None, payload, hold: None }
+    }
+
     #[inline(always)]
     pub(crate) fn whole(
         from: Peer,
@@ -99,13 +113,13 @@ impl<'a> Incoming<'a> {
             offset: 0,
             stream: None,
             payload,
-            hold,
+            hold: Some(hold),
         }
     }
 
     pub(crate) fn part(from: Peer, part: Part, payload: WireRef<'a>, hold: &'a HoldSlot) -> Incoming<'a> {
         let Part { port, imm, total, offset, stream } = part;
-        Incoming { from, port, imm, total, offset, stream: Some(stream), payload, hold }
+        Incoming { from, port, imm, total, offset, stream: Some(stream), payload, hold: Some(hold) }
     }
 
     /// Whether this is the message's first packet.
@@ -171,8 +185,10 @@ impl<'a> Incoming<'a> {
         let (from, port, imm, total, offset, stream) =
             (self.from, self.port, self.imm, self.total, self.offset, self.stream);
         let bytes = self.payload.to_vec();
-        self.hold.held.set(true);
-        let charge = Charge { credit: Arc::clone(&self.hold.released), amount: self.hold.amount.get() };
+        let charge = self.hold.map(|hold| {
+            hold.held.set(true);
+            Charge { credit: Arc::clone(&hold.released), amount: hold.amount.get() }
+        });
         Frame { from, port, imm, total, offset, stream, bytes, read: 0, _charge: charge }
     }
 }
@@ -204,7 +220,7 @@ pub struct Frame {
     pub stream: Option<u32>,
     bytes: Vec<u8>,
     read: usize,
-    _charge: Charge,
+    _charge: Option<Charge>,
 }
 
 impl Frame {

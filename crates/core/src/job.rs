@@ -214,8 +214,8 @@ impl Directory {
     }
 }
 
-/// A directory that is a table in this process.
-#[derive(Debug)]
+/// A directory that is a table in this process. A clone is for opening the same rank again after it left.
+#[derive(Clone, Debug)]
 pub struct MemoryDirectory {
     rank: u32,
     cards: Arc<Mutex<HashMap<u32, Vec<u8>>>>,
