@@ -9,6 +9,8 @@ pub mod fm;
 pub mod ga;
 pub mod mpi;
 pub mod shmem;
+mod slab;
 pub mod splitc;
 pub mod spmd;
 pub mod via;
+pub mod vmmc;

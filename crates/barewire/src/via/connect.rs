@@ -10,9 +10,9 @@ use barewire_core::{Endpoint, Incoming, Peer};
 
 use super::engine::Engine;
 use super::names::{Cause, ConnectError, Flow, Reliability, ViAttributes, ViState};
-use super::slab::Slot;
 use super::vi::ViEntry;
 use super::wire::{self, Kind};
+use crate::slab::Slot;
 
 /// Requests that may wait here, of each kind.
 const WAITING_MAX: usize = 4096;

@@ -11,9 +11,9 @@ use barewire_core::{Deliver, Endpoint, Flow as Go, Incoming, Peer};
 use super::connect::Calls;
 use super::descriptor::{Completion, Descriptor, Queue, Segment};
 use super::names::{Cause, Fault, Flow, Ptag, Reliability, Status, Vi, ViState};
-use super::slab::{Slab, Slot};
-use super::vi::ViEntry;
+use super::vi::{Stage, ViEntry};
 use super::wire::{self, Kind};
+use crate::slab::{Slab, Slot};
 
 /// What a NIC counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -153,6 +153,8 @@ pub(super) struct Engine {
     pub dirty: Vec<Slot>,
     /// VIs whose send queue waits for room, for an RDMA operation or for a moment.
     pub stalled: Vec<Slot>,
+    /// Operations whose outcome nobody wants any more.
+    orphans: Vec<barewire_core::region::Op>,
     open: Vec<Open>,
 }
 
@@ -386,6 +388,11 @@ impl Engine {
             }
         }
         let Some(entry) = self.vis.get_mut(id) else { return };
+        for flight in &mut entry.flight {
+            if let Stage::Rdma { ops, .. } = &mut flight.stage {
+                self.orphans.append(ops);
+            }
+        }
         for (queue, descriptor) in entry.take_all(cause) {
             self.shop.finish(id, entry, queue, descriptor);
         }
@@ -396,6 +403,9 @@ impl Engine {
     pub(super) fn work(&mut self, core: &mut Endpoint) {
         if !self.dirty.is_empty() {
             self.send_word(core);
+        }
+        if !self.orphans.is_empty() {
+            self.orphans.retain(|&op| core.take(op).is_none());
         }
         if !self.stalled.is_empty() {
             for id in std::mem::take(&mut self.stalled) {

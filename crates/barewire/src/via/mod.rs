@@ -57,7 +57,6 @@ mod engine;
 mod names;
 mod nic;
 mod send;
-mod slab;
 mod vi;
 mod wire;
 

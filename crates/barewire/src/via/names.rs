@@ -5,7 +5,7 @@ use std::time::Duration;
 use barewire_core::{Peer, SendError, WaitError};
 
 use super::descriptor::Descriptor;
-use super::slab::Slot;
+use crate::slab::Slot;
 
 /// A virtual interface of this NIC: one end of a connection, with a send and a receive queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

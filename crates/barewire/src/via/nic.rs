@@ -53,6 +53,11 @@ impl Nic {
         &mut self.core
     }
 
+    /// The endpoint of the core back, for another layer; connections and registrations are gone.
+    pub fn into_core(self) -> Endpoint {
+        self.core
+    }
+
     /// What the NIC counted.
     pub fn counters(&self) -> Counters {
         self.engine.shop.counters
@@ -382,10 +387,20 @@ impl Nic {
     pub fn poll(&mut self) -> usize {
         let took = self.core.progress(&mut self.engine, usize::MAX);
         self.engine.work(&mut self.core);
-        if !self.engine.shop.faults.is_empty() {
+        if !self.engine.shop.faults.is_empty() && self.on_error.is_some() {
             self.report();
         }
         took
+    }
+
+    /// The next connection that broke, if no error handler is set.
+    pub fn next_fault(&mut self) -> Option<Fault> {
+        self.engine.shop.faults.pop_front()
+    }
+
+    /// Whether a connection broke, or a peer asks for one, and nobody has looked.
+    pub(crate) fn has_news(&self) -> bool {
+        !self.engine.shop.faults.is_empty() || !self.engine.calls.news.is_empty()
     }
 
     #[cold]

@@ -12,9 +12,9 @@ use barewire_sys::wirebuf::WireMut;
 use super::descriptor::{Descriptor, Op, Queue, Remote};
 use super::engine::{Engine, Shop};
 use super::names::{Cause, Flow, OnRefusal, Reliability, Status, ViState};
-use super::slab::Slot;
 use super::vi::{Flight, Queued, Stage, Streaming, ViEntry};
 use super::wire::{self, Kind};
+use crate::slab::Slot;
 
 /// Why a descriptor did not begin.
 enum Stop {

@@ -1,10 +1,11 @@
 //! What holds for VIs, whatever the wire.
 
-#[path = "../common/mod.rs"]
-mod common;
 #[macro_use]
 #[path = "../../../core/tests/wires/mod.rs"]
 mod wires;
+#[macro_use]
+#[path = "../common/mod.rs"]
+mod common;
 
 mod connecting;
 mod ending;
@@ -25,7 +26,7 @@ use protection::*;
 use transfer::*;
 use wires::{PATIENCE, Wires};
 
-for_every_wire! {
+for_most_wires! {
     clients_find_their_servers_by_discriminator
     concurrent_discriminators_match
     attributes_must_agree

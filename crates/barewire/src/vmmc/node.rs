@@ -1,0 +1,449 @@
+//! The node: an endpoint of the core with its exports, imports and bindings.
+
+use std::time::{Duration, Instant};
+
+use barewire_core::region::{Memory, Rights, Who};
+use barewire_core::wait::Waiting;
+use barewire_core::{Endpoint, Peer, PeerState, SendError, WaitError};
+
+use super::bind::BindEntry;
+use super::engine::{Counters, Engine, ExportEntry, ImportEntry, ImportState, Importer, Stage};
+use super::names::{
+    Arrival, Binding, Export, ExportError, ExportOptions, Import, ImportError, Invalidated, Notify,
+    RedirectError, Redirected, Redirection, Transfer, TransferError, Why,
+};
+use super::utlb::UtlbCounters;
+use super::wire::Kind;
+use crate::slab::Slot;
+
+/// Buffers that stay registered unless somebody says otherwise.
+const UTLB_CAPACITY: usize = 64;
+/// How long between two asks for a buffer that is not exported yet.
+const ASK_AGAIN: Duration = Duration::from_millis(2);
+/// How long a wait sleeps at most while a transfer waits for room.
+const NAP: Duration = Duration::from_millis(1);
+
+/// One process's virtual memory-mapped communication.
+///
+/// It works while it is called: in [`Vmmc::poll`] and in everything that waits. Neighbours that write to a buffer of ours do not
+/// need that; everybody else does.
+#[derive(Debug)]
+pub struct Vmmc {
+    core: Endpoint,
+    engine: Engine,
+    /// How often notifications were blocked and not unblocked.
+    blocked: u32,
+}
+
+impl Vmmc {
+    /// A node on an endpoint of the core, which it takes over.
+    pub fn new(core: Endpoint) -> Vmmc {
+        Vmmc { core, engine: Engine::new(UTLB_CAPACITY), blocked: 0 }
+    }
+
+    /// The endpoint of the core, to look at.
+    pub fn core(&self) -> &Endpoint {
+        &self.core
+    }
+
+    /// What the node counted.
+    pub fn counters(&self) -> Counters {
+        self.engine.counters
+    }
+
+    /// What the cache of registered buffers did, and how many it holds.
+    pub fn utlb(&self) -> (UtlbCounters, usize) {
+        (self.engine.utlb.counters, self.engine.utlb.len())
+    }
+
+    /// Sets how many buffers stay registered (default 64).
+    pub fn set_utlb_capacity(&mut self, buffers: usize) {
+        self.engine.utlb.resize(&mut self.core, buffers);
+    }
+
+    /// Lets others write to `memory`: whoever `who` names may import it by its number.
+    pub fn export(&mut self, memory: &Memory, number: u32, who: Who) -> Result<Export, ExportError> {
+        self.export_with(memory, number, who, ExportOptions::default())
+    }
+
+    /// [`Vmmc::export`] with options.
+    pub fn export_with(
+        &mut self,
+        memory: &Memory,
+        number: u32,
+        who: Who,
+        options: ExportOptions,
+    ) -> Result<Export, ExportError> {
+        self.engine.export(&mut self.core, memory, number, who, options.redirectable)
+    }
+
+    /// Takes a buffer back: all imports of it are invalid from now on, and their holders are told.
+    pub fn unexport(&mut self, export: Export) -> Result<(), ExportError> {
+        let entry: ExportEntry = self.engine.exports.remove(export.0).ok_or(ExportError::NoSuch)?;
+        self.engine.numbers.remove(&entry.number);
+        self.core.revoke(entry.key);
+        for Importer { peer, import, waiting, .. } in entry.importers {
+            if let Some(import) = import {
+                // If the peer is gone, so is its import.
+                let _ = self.core.reply_with(peer, Kind::Invalid.port(), u64::from(import), 0, |_| {});
+            }
+            for id in waiting {
+                self.engine.end_redirection(&mut self.core, id, Err(RedirectError::NoSuch));
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks `peer` for the buffer it exported under `number`; [`Vmmc::import_done`] says what came of it. A peer that was gone is
+    /// looked for anew.
+    pub fn import_request(&mut self, peer: Peer, number: u32) -> Result<Import, ImportError> {
+        if matches!(self.core.peer_state(peer), PeerState::Left | PeerState::Lost(_)) {
+            self.core.forget(peer);
+        }
+        let entry = ImportEntry {
+            peer,
+            state: ImportState::Asked,
+            queue: Default::default(),
+            turn: 0,
+            aims: Default::default(),
+            listed: false,
+        };
+        let id = self.engine.imports.insert(entry).ok_or(ImportError::TooMany)?;
+        if let Err(error) = self.ask(id, peer, number) {
+            self.engine.imports.remove(id);
+            return Err(error);
+        }
+        Ok(Import(id))
+    }
+
+    fn ask(&mut self, id: Slot, peer: Peer, number: u32) -> Result<(), ImportError> {
+        let name = u64::from(id.short());
+        self.core.reply_with(peer, Kind::Import.port(), u64::from(number), 8, |wire| wire.write_u64(name))?;
+        Ok(())
+    }
+
+    /// What came of asking for a buffer; `None` while its owner has not answered. A refused import is freed.
+    pub fn import_done(&mut self, import: Import) -> Option<Result<(), ImportError>> {
+        let Some(entry) = self.engine.imports.get(import.0) else { return Some(Err(ImportError::NoSuch)) };
+        match entry.state {
+            ImportState::Asked => None,
+            ImportState::Valid(_) => Some(Ok(())),
+            ImportState::Invalid(why) => Some(Err(ImportError::Invalid(why))),
+            ImportState::Refused(error) => {
+                self.engine.imports.remove(import.0);
+                Some(Err(error))
+            }
+        }
+    }
+
+    /// Imports a buffer, waiting for its owner to export it and to answer. With a `timeout` it also waits for an owner that is gone to
+    /// come back; without one it does not.
+    pub fn import(
+        &mut self,
+        peer: Peer,
+        number: u32,
+        timeout: Option<Duration>,
+    ) -> Result<Import, ImportError> {
+        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        loop {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let error = match self.import_once(peer, number, left) {
+                Err(error) if is_passing(error, left) => error,
+                done => return done,
+            };
+            let nap: Result<(), _> = self.wait("an export", Some(ASK_AGAIN), |_| None);
+            match nap {
+                Err(WaitError::TimedOut) if left != Some(Duration::ZERO) => {}
+                _ => return Err(error),
+            }
+        }
+    }
+
+    fn import_once(
+        &mut self,
+        peer: Peer,
+        number: u32,
+        timeout: Option<Duration>,
+    ) -> Result<Import, ImportError> {
+        let import = self.import_request(peer, number)?;
+        match self.wait("an import", timeout, |node| node.import_done(import)) {
+            Ok(Ok(())) => Ok(import),
+            Ok(Err(error)) => {
+                self.engine.imports.remove(import.0);
+                Err(error)
+            }
+            Err(error) => {
+                let _ = self.unimport(import);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Bytes of an imported buffer.
+    pub fn import_len(&self, import: Import) -> Option<u64> {
+        self.engine.imports.get(import.0)?.valid().ok().map(|valid| valid.key.len)
+    }
+
+    /// Frees an import. Transfers under way end with it.
+    pub fn unimport(&mut self, import: Import) -> Result<(), ImportError> {
+        let entry = self.engine.imports.get(import.0).ok_or(ImportError::NoSuch)?;
+        if let (ImportState::Valid(valid), peer) = (entry.state, entry.peer) {
+            let name = u64::from(import.0.short());
+            // If the peer is gone, so is what it knew of us.
+            let _ = self.core.reply_with(peer, Kind::Unimport.port(), u64::from(valid.export), 8, |wire| {
+                wire.write_u64(name);
+            });
+        }
+        let doomed: Vec<Slot> = entry.queue.iter().copied().collect();
+        for id in doomed {
+            if let Some(transfer) = self.engine.transfers.get_mut(id) {
+                if let Stage::Under(op, _) = transfer.stage {
+                    self.engine.orphans.push(op);
+                }
+                transfer.stage = Stage::Done(Err(TransferError::NoSuch));
+            }
+        }
+        self.engine.imports.remove(import.0);
+        Ok(())
+    }
+
+    /// Deliberate update: writes bytes of `source` (from where, how many) into the imported buffer at `offset`. The source must
+    /// not change until the transfer has ended.
+    pub fn send(
+        &mut self,
+        import: Import,
+        offset: u64,
+        source: (&Memory, u64, u64),
+        notify: Notify,
+    ) -> Result<Transfer, TransferError> {
+        self.engine.send(&mut self.core, import, offset, source, notify)
+    }
+
+    /// What became of a transfer; `None` while it is under way. Told once.
+    pub fn transfer_done(&mut self, transfer: Transfer) -> Option<Result<(), TransferError>> {
+        let outcome = match self.engine.transfers.get(transfer.0) {
+            None => return Some(Err(TransferError::NoSuch)),
+            Some(entry) => match entry.stage {
+                Stage::Done(outcome) => outcome,
+                _ => return None,
+            },
+        };
+        self.engine.transfers.remove(transfer.0);
+        Some(outcome)
+    }
+
+    /// Waits until a transfer has ended: its bytes are in the owner's memory, or not at all.
+    pub fn finish(&mut self, transfer: Transfer, timeout: Option<Duration>) -> Result<(), TransferError> {
+        self.wait("the end of a transfer", timeout, |node| node.transfer_done(transfer))?
+    }
+
+    /// Binds memory of this node to a part (offset and length) of an imported buffer: what is written to the binding appears there,
+    /// with a neighbour at once, elsewhere within `every` as long as the node is polled.
+    pub fn bind(
+        &mut self,
+        import: Import,
+        part: (u64, u64),
+        every: Duration,
+    ) -> Result<Binding, TransferError> {
+        let valid = self.engine.imports.get(import.0).ok_or(TransferError::NoSuch)?.valid()?;
+        if part.0.checked_add(part.1).is_none_or(|end| end > valid.key.len) {
+            return Err(TransferError::OutOfRange);
+        }
+        let owner = valid.key.owner;
+        let is_neighbour = self.core.wire_choice(owner).is_some_and(|choice| choice.starts_with("shm"));
+        let within = if is_neighbour { MAP_WITHIN } else { Duration::ZERO };
+        let near = self.wait("a neighbour's memory", Some(within), |node| {
+            match node.core.reach(valid.key, Rights::WRITE) {
+                Ok(memory) => memory.cloned().map(Ok),
+                Err(error) => Some(Err(TransferError::Refused(error))),
+            }
+        });
+        let near = match near {
+            Ok(near) => Some(near?),
+            // It is to be reached by packets.
+            Err(WaitError::TimedOut) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let entry = BindEntry::new(import.0, valid.key, part, every, near);
+        self.engine.bindings.insert(entry).map(Binding).ok_or(TransferError::TooMany)
+    }
+
+    /// Writes to bound memory.
+    #[inline]
+    pub fn write(&mut self, binding: Binding, at: u64, bytes: &[u8]) -> Result<(), TransferError> {
+        self.engine.bindings.get_mut(binding.0).ok_or(TransferError::NoSuch)?.write(&mut self.core, at, bytes)
+    }
+
+    /// The bound memory itself, and where in it the binding begins, for whoever writes by other means.
+    pub fn binding_memory(&mut self, binding: Binding) -> Result<(Memory, u64), TransferError> {
+        Ok(self.engine.bindings.get_mut(binding.0).ok_or(TransferError::NoSuch)?.memory())
+    }
+
+    /// Sends what was written to a binding, and waits until the owner has it.
+    pub fn flush(&mut self, binding: Binding, timeout: Option<Duration>) -> Result<(), TransferError> {
+        let Engine { bindings, counters, .. } = &mut self.engine;
+        let entry = bindings.get_mut(binding.0).ok_or(TransferError::NoSuch)?;
+        entry.flush(&mut self.core, counters);
+        self.wait("the end of an automatic update", timeout, |node| {
+            match node.engine.bindings.get(binding.0) {
+                None => Some(Err(TransferError::NoSuch)),
+                Some(BindEntry { failed: Some(error), .. }) => Some(Err(*error)),
+                Some(entry) => entry.is_clean().then_some(Ok(())),
+            }
+        })?
+    }
+
+    /// Ends a binding. What was not flushed is not sent.
+    pub fn unbind(&mut self, binding: Binding) -> Result<(), TransferError> {
+        let entry = self.engine.bindings.remove(binding.0).ok_or(TransferError::NoSuch)?;
+        self.engine.orphans.extend(entry.ops);
+        Ok(())
+    }
+
+    /// Re-aims the next transfer of `from` to a redirectable buffer that has not been re-aimed: it goes into a place (memory, from where,
+    /// how many bytes at most). If it was too late for that, it is copied there.
+    pub fn redirect(
+        &mut self,
+        export: Export,
+        from: Peer,
+        place: (&Memory, u64, u64),
+    ) -> Result<Redirection, RedirectError> {
+        self.engine.redirect(&mut self.core, export, from, place)
+    }
+
+    /// What became of a redirection; `None` while its transfer has not come. Told once.
+    pub fn redirect_done(&mut self, redirection: Redirection) -> Option<Result<Redirected, RedirectError>> {
+        let Some(entry) = self.engine.redirections.get(redirection.0) else {
+            return Some(Err(RedirectError::NoSuch));
+        };
+        let outcome = entry.outcome?;
+        self.engine.redirections.remove(redirection.0);
+        Some(outcome)
+    }
+
+    /// Waits for the transfer that a redirection is for.
+    pub fn redirected(
+        &mut self,
+        redirection: Redirection,
+        timeout: Option<Duration>,
+    ) -> Result<Redirected, RedirectError> {
+        self.wait("a redirected transfer", timeout, |node| node.redirect_done(redirection))?
+    }
+
+    /// The next transfer to a redirectable buffer that is in the default buffer and that no redirection claimed.
+    pub fn next_arrival(&mut self, export: Export) -> Option<Arrival> {
+        let importers = &mut self.engine.exports.get_mut(export.0)?.importers;
+        importers.iter_mut().find_map(|importer| importer.unclaimed.pop_front())
+    }
+
+    /// Sets the handler that runs when a transfer to the buffer tells of itself. It runs in [`Vmmc::poll`] and in waits.
+    pub fn set_notification(
+        &mut self,
+        export: Export,
+        handler: impl FnMut(&Arrival) + Send + 'static,
+    ) -> Result<(), ExportError> {
+        let entry = self.engine.exports.get_mut(export.0).ok_or(ExportError::NoSuch)?;
+        entry.handler = Some(Box::new(handler));
+        Ok(())
+    }
+
+    /// Blocks notifications: they queue until they are unblocked as often as they were blocked.
+    pub fn block_notifications(&mut self) {
+        self.blocked += 1;
+    }
+
+    /// Takes one block away; with the last one, what has queued runs. Says how many blocks are left.
+    pub fn unblock_notifications(&mut self) -> u32 {
+        self.blocked = self.blocked.saturating_sub(1);
+        self.notify();
+        self.blocked
+    }
+
+    fn notify(&mut self) {
+        if self.blocked > 0 {
+            return;
+        }
+        while let Some(arrival) = self.engine.due.pop_front() {
+            let entry = self.engine.exports.get_mut(arrival.export.0);
+            if let Some(handler) = entry.and_then(|entry| entry.handler.as_mut()) {
+                handler(&arrival);
+                self.engine.counters.notifications += 1;
+            }
+        }
+    }
+
+    /// The next import that became invalid.
+    pub fn next_event(&mut self) -> Option<Invalidated> {
+        self.engine.events.pop_front()
+    }
+
+    /// Takes what has arrived, moves transfers, flushes bindings that are due and runs notifications. Never waits.
+    pub fn poll(&mut self) -> usize {
+        let took = self.core.progress(&mut self.engine, usize::MAX);
+        self.engine.work(&mut self.core);
+        self.notify();
+        took
+    }
+
+    /// Polls until `found` finds something, sleeping when there is nothing to do.
+    pub fn wait<T>(
+        &mut self,
+        what: &'static str,
+        timeout: Option<Duration>,
+        mut found: impl FnMut(&mut Vmmc) -> Option<T>,
+    ) -> Result<T, WaitError> {
+        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        loop {
+            self.poll();
+            if let Some(found) = found(self) {
+                return Ok(found);
+            }
+            let now = Instant::now();
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(now));
+            if left == Some(Duration::ZERO) {
+                return Err(WaitError::TimedOut);
+            }
+            let due = self.engine.flush_due(&mut self.core).map(|due| due.saturating_duration_since(now));
+            // A neighbour's writes bring no word, and what waits for room looks for it.
+            let longest = left.into_iter().chain(due).chain([NAP]).min();
+            let before = self.engine.counters.packets;
+            let waiting = Waiting { what, on: None };
+            let waited = self.core.wait_for(waiting, &mut self.engine, longest, |core, engine| {
+                engine.work(core);
+                engine.counters.packets != before
+            });
+            match waited {
+                Ok(()) | Err(WaitError::TimedOut) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Whether a later attempt to import may fare better.
+fn is_passing(error: ImportError, left: Option<Duration>) -> bool {
+    match error {
+        ImportError::NotExported => true,
+        ImportError::Invalid(Why::PeerLost) | ImportError::Send(SendError::Lost(_)) => left.is_some(),
+        _ => false,
+    }
+}
+
+/// How long binding waits for a neighbour to hand its memory over.
+const MAP_WITHIN: Duration = Duration::from_millis(500);
+
+impl Engine {
+    /// Moves what is under way.
+    fn work(&mut self, core: &mut Endpoint) {
+        for id in std::mem::take(&mut self.busy) {
+            if let Some(import) = self.imports.get_mut(id) {
+                import.listed = false;
+                self.advance(core, id);
+            }
+        }
+        self.orphans.retain(|&op| core.take(op).is_none());
+        if self.bindings.iter().next().is_some() {
+            self.flush_due(core);
+        }
+    }
+}
