@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
-use barewire_core::{Endpoint, Peer, SendError, Sending};
+use barewire_core::{Peer, SendError};
 use barewire_sys::memory::Memory;
 use barewire_sys::wirebuf::WireMut;
 
+use super::link::{Link, Stream};
 use super::names::Tag;
 use super::side::{Parcel, Ticket};
 use super::wire::{self, ARGS_MAX};
@@ -74,7 +75,7 @@ impl Bulk<'_> {
     }
 
     /// Writes `n` bytes from `at` on.
-    fn write(&self, wire: &mut WireMut<'_>, at: usize, n: usize) {
+    pub fn write(&self, wire: &mut WireMut<'_>, at: usize, n: usize) {
         match self {
             Bulk::Bytes(bytes) => {
                 wire.write(&bytes[at..at + n]);
@@ -134,6 +135,11 @@ impl Head {
         &self.bytes[..self.len]
     }
 
+    /// One of the words: 0 is the tag, 1 the offset of a bulk transfer.
+    pub fn word(&self, at: usize) -> u64 {
+        self.bytes[8 * at..][..8].try_into().map_or(0, u64::from_le_bytes)
+    }
+
     /// Writes `n` bytes from `at` on of the head with `data` behind it.
     pub fn gather(&self, data: &Bulk<'_>, wire: &mut WireMut<'_>, at: usize, n: usize) {
         let of_head = n.min(self.len.saturating_sub(at));
@@ -143,17 +149,6 @@ impl Head {
         if n > of_head {
             data.write(wire, at + of_head - self.len, n - of_head);
         }
-    }
-
-    /// Pushes the next packet of a long message.
-    pub fn push(
-        &self,
-        core: &mut Endpoint,
-        sending: &mut Sending,
-        data: &Bulk<'_>,
-    ) -> Result<usize, SendError> {
-        let at = sending.sent() as usize;
-        core.push_packet(sending, usize::MAX, |wire, n| self.gather(data, wire, at, n))
     }
 }
 
@@ -166,7 +161,7 @@ pub(super) struct Out {
     pub slot: Option<(u16, u8)>,
     head: Head,
     data: Source,
-    sending: Option<Sending>,
+    sending: Option<Stream>,
 }
 
 /// Bytes that outlive the call that wants them sent.
@@ -201,7 +196,7 @@ impl Out {
     }
 
     /// Sends as much as there is room for; true once all is sent.
-    pub fn pump(&mut self, core: &mut Endpoint) -> Result<bool, SendError> {
+    pub fn pump(&mut self, core: &mut Link<'_>) -> Result<bool, SendError> {
         let to = self.parcel.from;
         let port = wire::port(self.parcel.kind, self.parcel.want, self.parcel.count);
         let imm = self.parcel.imm.back(self.parcel.imm.handler());
@@ -216,7 +211,7 @@ impl Out {
         }
         let sending = self.sending.as_mut().expect("set just above");
         while !sending.is_done() {
-            match self.head.push(core, sending, &data) {
+            match core.push(sending, &self.head, &data) {
                 Ok(_) => {}
                 Err(SendError::Full) => return Ok(false),
                 Err(error) => return Err(error),

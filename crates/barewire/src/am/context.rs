@@ -1,9 +1,10 @@
 //! What a handler sees: who sent the message, its data, and the way back.
 
-use barewire_core::{Endpoint, Incoming, Peer, SendError};
+use barewire_core::{Incoming, Peer, SendError};
 use barewire_sys::memory::Memory;
 
 use super::bulk::{Bulk, Head, Out, Place};
+use super::link::Link;
 use super::names::{Code, Ep, Name, ReplyError, RequestError, Tag};
 use super::request::Wish;
 use super::side::{Parcel, Side, Stop};
@@ -39,7 +40,7 @@ use super::wire::{self, ARGS_MAX, Imm, Kind};
 pub struct Ctx<'a, S> {
     /// The node's state, the same for all its handlers.
     pub state: &'a mut S,
-    pub(super) core: &'a mut Endpoint,
+    pub(super) core: Link<'a>,
     pub(super) side: &'a mut Side,
     pub(super) backlog: &'a mut Backlog,
     pub(super) from: Peer,
@@ -228,7 +229,7 @@ impl<S> Ctx<'_, S> {
     /// Replies with arguments and data that fits one packet.
     pub fn reply_medium(&mut self, handler: u8, args: &[u64], data: &[u8]) -> Result<(), ReplyError> {
         self.may_reply(handler, args.len())?;
-        let max = medium_max(self.core, self.from);
+        let max = medium_max(&self.core, self.from);
         if data.len() > max {
             return Err(ReplyError::TooLong { len: data.len(), max });
         }
@@ -262,7 +263,7 @@ impl<S> Ctx<'_, S> {
         if matches!(self.phase, Phase::Reply | Phase::Returned) {
             return Err(RequestError::FromReply);
         }
-        match self.side.try_short(self.core, to, handler, args) {
+        match self.side.try_short(&mut self.core, to, handler, args) {
             Ok(()) => Ok(()),
             Err(Stop::Refused(error)) => Err(error),
             Err(Stop::NoCredit | Stop::NoRoom) => Err(RequestError::WouldBlock),
@@ -348,6 +349,11 @@ impl<S> Ctx<'_, S> {
 }
 
 /// The longest data of a medium message: one packet less the longest head, so that it can come back in one packet too.
-pub(super) fn medium_max(core: &Endpoint, to: Peer) -> usize {
-    core.message_max(to).saturating_sub(Head::BYTES_MAX)
+pub(super) fn medium_max(core: &Link<'_>, to: Peer) -> usize {
+    medium_of(core.message_max(to))
+}
+
+/// The same for a wire that carries so many bytes in one packet.
+pub(super) fn medium_of(message_max: usize) -> usize {
+    message_max.saturating_sub(Head::BYTES_MAX)
 }

@@ -48,8 +48,10 @@
 
 mod bulk;
 mod context;
+mod link;
 mod names;
 mod node;
+mod over_via;
 mod par;
 mod request;
 mod side;
@@ -65,6 +67,7 @@ pub use names::{
     Bundle, Code, Ep, EventMask, Name, NotAName, ReplyError, RequestError, TableError, Tag, WaitError,
 };
 pub use node::Node;
+pub use over_via::{CacheCounters, ViaConfig};
 pub use par::Par;
 pub use simple::{Call, CallError, Simple};
 pub use wire::ARGS_MAX;

@@ -5,8 +5,10 @@ use std::time::Duration;
 use barewire_core::{Endpoint, Stats};
 use barewire_sys::memory::Memory;
 
-use super::context::{Ctx, medium_max};
+use super::context::{Ctx, medium_of};
+use super::link::{Link, Wire};
 use super::names::{Bundle, Ep, EventMask, Name, TableError, Tag, WaitError};
+use super::over_via::{CacheCounters, Carrier, ViaConfig};
 use super::side::{Side, Slot};
 use super::tables::{Backlog, EpEntry, NOBODY, Tables};
 
@@ -36,7 +38,7 @@ const OUTSTANDING_MAX: u16 = 1 << 14;
 /// ```
 #[derive(Debug)]
 pub struct Node<S> {
-    pub(super) core: Endpoint,
+    pub(super) wire: Wire,
     pub(super) tables: Tables<S>,
 }
 
@@ -52,7 +54,50 @@ impl<S> Node<S> {
             backlog: Backlog::default(),
             open: Vec::new(),
         };
-        Node { core, tables }
+        Node { wire: Wire::Core(core), tables }
+    }
+
+    /// A node whose messages are carried by virtual interfaces, as in the study of what that costs: one VI and one pool of credits for each
+    /// pair of endpoints that talk, a send and a receive for every message that can be on its way, and RDMA for bulk data. All
+    /// nodes of a job must be carried alike.
+    ///
+    /// ```
+    /// use barewire::am::{Node, Tag, ViaConfig};
+    /// use barewire::core::{Config, Endpoint, job::Job};
+    ///
+    /// let core = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let mut node = Node::over_via(core, ViaConfig::default(), 0);
+    /// let bundle = node.allocate_bundle().unwrap();
+    /// let ep = node.allocate_endpoint(bundle).unwrap();
+    /// node.set_tag(ep, Tag(99)).unwrap();
+    /// node.set_handler(ep, 1, |ctx, args| *ctx.state += args[0]).unwrap();
+    /// node.map(ep, 0, node.name(ep), Tag(99)).unwrap();
+    /// node.request(ep, 0, 1, &[42]).unwrap();
+    /// node.wait(bundle, None, |sum| *sum == 42).unwrap();
+    /// ```
+    pub fn over_via(core: Endpoint, config: ViaConfig, state: S) -> Node<S> {
+        let Node { tables, wire } = Node::new(core, state);
+        let wire = match wire {
+            Wire::Core(core) => Wire::Via(Box::new(Carrier::new(core, config))),
+            wire => wire,
+        };
+        Node { wire, tables }
+    }
+
+    /// The NIC that carries the messages, if one does, to look at.
+    pub fn nic(&self) -> Option<&crate::via::Nic> {
+        match &self.wire {
+            Wire::Core(_) => None,
+            Wire::Via(carrier) => Some(carrier.nic()),
+        }
+    }
+
+    /// What the cache of registered sources did, if a NIC carries the messages.
+    pub fn cache_counters(&self) -> Option<CacheCounters> {
+        match &self.wire {
+            Wire::Core(_) => None,
+            Wire::Via(carrier) => Some(carrier.cache_counters()),
+        }
     }
 
     /// The handlers' state.
@@ -67,17 +112,20 @@ impl<S> Node<S> {
 
     /// The endpoint of the core, to look at.
     pub fn core(&self) -> &Endpoint {
-        &self.core
+        self.wire.core()
     }
 
     /// The endpoint of the core back, for another layer; bundles and handlers are gone, and so are messages under way.
     pub fn into_core(self) -> Endpoint {
-        self.core
+        match self.wire {
+            Wire::Core(core) => core,
+            Wire::Via(carrier) => carrier.into_core(),
+        }
     }
 
     /// What passed over the wire.
     pub fn stats(&self) -> Stats {
-        self.core.stats()
+        self.wire.core().stats()
     }
 
     /// Packets that made no sense, and returned messages for which no handler 0 was set.
@@ -119,6 +167,7 @@ impl<S> Node<S> {
         let waiting = self.side(ep)?.queue.len();
         self.tables.backlog.queued -= waiting;
         self.tables.eps[usize::from(ep.0)] = None;
+        self.wire.close_segment(ep.0);
         Ok(())
     }
 
@@ -153,12 +202,13 @@ impl<S> Node<S> {
 
     /// What the whole job calls the endpoint.
     pub fn name(&self, ep: Ep) -> Name {
-        Name { peer: self.core.me(), index: ep.0 }
+        Name { peer: self.wire.core().me(), index: ep.0 }
     }
 
     /// Sets the tag that requests to the endpoint must carry. Whoever has only the old one is shut out at once.
     pub fn set_tag(&mut self, ep: Ep, tag: Tag) -> Result<(), TableError> {
         self.side(ep)?.tag = tag;
+        self.wire.close_segment(ep.0);
         Ok(())
     }
 
@@ -170,6 +220,7 @@ impl<S> Node<S> {
     /// Sets the memory that bulk transfers to the endpoint go to.
     pub fn set_seg(&mut self, ep: Ep, segment: Memory) -> Result<(), TableError> {
         self.side(ep)?.segment = Some(segment);
+        self.wire.close_segment(ep.0);
         Ok(())
     }
 
@@ -300,7 +351,11 @@ impl<S> Node<S> {
 
     /// The longest data of a medium message through a translation: at least 512 bytes.
     pub fn medium_max(&self, ep: Ep, index: u8) -> Result<usize, TableError> {
-        self.slot(ep, index).map(|slot| medium_max(&self.core, slot.name.peer))
+        let max = |peer| match &self.wire {
+            Wire::Core(core) => core.message_max(peer),
+            Wire::Via(carrier) => carrier.message_max(),
+        };
+        self.slot(ep, index).map(|slot| medium_of(max(slot.name.peer)))
     }
 
     /// Runs the handlers of what has arrived for the bundle's endpoints. Never waits. Says how many packets it took.
@@ -309,11 +364,11 @@ impl<S> Node<S> {
         self.tables.polled = bundle.0;
         let mut took = 0;
         if self.tables.is_behind() {
-            took = self.tables.work_off(&mut self.core);
+            took = self.tables.work_off(&mut self.wire.link());
         }
-        took += self.core.progress(&mut self.tables, usize::MAX);
+        took += self.wire.progress(&mut self.tables);
         if !self.tables.backlog.out.is_empty() {
-            self.tables.pump(&mut self.core);
+            self.tables.pump(&mut self.wire.link());
         }
         took
     }
@@ -376,10 +431,10 @@ impl<S> Node<S> {
         &mut self,
         bundle: u16,
         timeout: Option<Duration>,
-        mut done: impl FnMut(&mut Endpoint, &mut Tables<S>) -> bool,
+        mut done: impl FnMut(&mut Link<'_>, &mut Tables<S>) -> bool,
     ) -> Result<(), WaitError> {
         self.tables.polled = bundle;
-        let waited = self.core.wait(&mut self.tables, timeout, |core, tables| {
+        let waited = self.wire.wait(&mut self.tables, timeout, |core, tables| {
             if tables.is_behind() {
                 tables.work_off(core);
             }

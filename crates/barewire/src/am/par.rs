@@ -80,7 +80,7 @@ enum Sleeper {
 impl<S> Par<S> {
     /// Shares a node.
     pub fn new(node: Node<S>) -> std::io::Result<Par<S>> {
-        let wire = node.core.fd().try_clone_to_owned()?;
+        let wire = node.wire.core().fd().try_clone_to_owned()?;
         let kick = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let inner = Mutex::new(Inner { node, sleeper: Sleeper::Nobody, waiters: 0 });
         Ok(Par { shared: Arc::new(Shared { inner, used: Condvar::new(), wire, kick }) })
@@ -167,7 +167,7 @@ impl<S> Par<S> {
             if inner.node.tables.has_messages(bundle.0) {
                 continue;
             }
-            if inner.node.tables.is_behind() || !inner.node.core.doze() {
+            if inner.node.tables.is_behind() || !inner.node.wire.doze() {
                 drop(inner);
                 backoff.pause();
                 inner = self.lock();

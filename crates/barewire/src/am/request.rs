@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
-use barewire_core::{Endpoint, SendError, Sending};
+use barewire_core::SendError;
 use barewire_sys::memory::Memory;
 
 use super::bulk::{Bulk, Head, Out, Place};
 use super::context::medium_max;
+use super::link::{Link, Stream};
 use super::names::{Code, Ep, RequestError};
 use super::node::Node;
 use super::side::{Parcel, Side, Stop, Ticket};
@@ -43,7 +44,7 @@ impl<S> Node<S> {
         let Some(Some(entry)) = self.tables.eps.get_mut(usize::from(ep.0)) else {
             return Err(RequestError::NoSuchEndpoint);
         };
-        match entry.side.try_short(&mut self.core, to, handler, args) {
+        match entry.side.try_short(&mut self.wire.link(), to, handler, args) {
             Ok(()) => Ok(()),
             Err(_) => self.send(ep, &Wish::short(to, handler, args)),
         }
@@ -55,7 +56,7 @@ impl<S> Node<S> {
         let Some(Some(entry)) = self.tables.eps.get_mut(usize::from(ep.0)) else {
             return Err(RequestError::NoSuchEndpoint);
         };
-        match entry.side.try_short(&mut self.core, to, handler, args) {
+        match entry.side.try_short(&mut self.wire.link(), to, handler, args) {
             Ok(()) => Ok(()),
             Err(stop) => self.give_up(stop, ep, &Wish::short(to, handler, args)),
         }
@@ -86,7 +87,7 @@ impl<S> Node<S> {
     ) -> Result<(), RequestError> {
         let data = Bulk::Bytes(data);
         let wish = Wish { kind: Kind::RequestMedium, to, handler, args, offset: None, data };
-        match self.tables.try_wish(&mut self.core, ep, &wish) {
+        match self.tables.try_wish(&mut self.wire.link(), ep, &wish) {
             Ok(_) => Ok(()),
             Err(stop) => self.give_up(stop, ep, &wish),
         }
@@ -150,7 +151,7 @@ impl<S> Node<S> {
     #[inline(never)]
     fn send(&mut self, ep: Ep, wish: &Wish<'_>) -> Result<(), RequestError> {
         let bundle = self.sending_side(ep)?.bundle;
-        let mut sent = self.tables.try_wish(&mut self.core, ep, wish);
+        let mut sent = self.tables.try_wish(&mut self.wire.link(), ep, wish);
         if is_stopped_for_now(&sent) {
             self.wait_until(bundle, None, |core, tables| {
                 sent = tables.try_wish(core, ep, wish);
@@ -169,13 +170,13 @@ impl<S> Node<S> {
     }
 
     /// Sends a long message piece by piece, polling in between.
-    fn stream(&mut self, ep: Ep, wish: &Wish<'_>, ticket: Ticket, mut sending: Sending) -> Result<(), Stop> {
+    fn stream(&mut self, ep: Ep, wish: &Wish<'_>, ticket: Ticket, mut sending: Stream) -> Result<(), Stop> {
         let head = Head::new(ticket.tag, wish.offset, wish.args);
         let bundle = self.sending_side(ep)?.bundle;
         let mut sent = Ok(0);
         self.wait_until(bundle, None, |core, _| {
             while !sending.is_done() && sent.is_ok() {
-                sent = head.push(core, &mut sending, &wish.data);
+                sent = core.push(&mut sending, &head, &wish.data);
             }
             if sent == Err(SendError::Full) {
                 sent = Ok(0);
@@ -204,7 +205,7 @@ impl<S> Node<S> {
         let parcel = Parcel { want: ticket.want, place: wish.place(), ..parcel };
         let head = Head::new(ticket.tag, wish.offset, wish.args);
         self.tables.backlog.out.push_back(Out::new(parcel, Some((ep.0, wish.to)), head, &wish.data));
-        self.tables.pump(&mut self.core);
+        self.tables.pump(&mut self.wire.link());
         Ok(())
     }
 
@@ -234,7 +235,7 @@ impl<S> Node<S> {
 enum Sent {
     Whole,
     /// The message is too long for a packet; its translation is busy until it is all sent.
-    Begun(Ticket, Sending),
+    Begun(Ticket, Stream),
 }
 
 fn is_stopped_for_now(sent: &Result<Sent, Stop>) -> bool {
@@ -243,7 +244,7 @@ fn is_stopped_for_now(sent: &Result<Sent, Stop>) -> bool {
 
 impl<S> Tables<S> {
     /// Sends a request now, or begins to if it is a long one, or says what stops it.
-    fn try_wish(&mut self, core: &mut Endpoint, ep: Ep, wish: &Wish<'_>) -> Result<Sent, Stop> {
+    fn try_wish(&mut self, core: &mut Link<'_>, ep: Ep, wish: &Wish<'_>) -> Result<Sent, Stop> {
         let side = self.sending_side(ep)?;
         let ticket = side.ticket(wish.to, wish.handler, wish.args.len())?;
         let head = Head::new(ticket.tag, wish.offset, wish.args);

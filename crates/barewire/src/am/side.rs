@@ -6,10 +6,11 @@
 
 use std::collections::VecDeque;
 
-use barewire_core::{Endpoint, Peer, SendError};
+use barewire_core::{Peer, SendError};
 use barewire_sys::memory::Memory;
 
 use super::bulk::Place;
+use super::link::Link;
 use super::names::{Code, Name, RequestError, Tag};
 use super::wire::{self, ARGS_MAX, Imm, Kind};
 
@@ -216,7 +217,7 @@ impl Side {
     #[inline(always)]
     pub fn try_short(
         &mut self,
-        core: &mut Endpoint,
+        core: &mut Link<'_>,
         slot: u8,
         handler: u8,
         args: &[u64],

@@ -1,10 +1,11 @@
 //! Bulk transfers of more than one packet, as the receiver sees them: each part goes from wire memory into the segment at
 //! once, and the handler runs after the last.
 
-use barewire_core::{Endpoint, Flow, Incoming, Peer};
+use barewire_core::{Flow, Incoming, Peer};
 
 use super::bulk::Place;
 use super::context::Body;
+use super::link::Link;
 use super::names::{Code, Tag};
 use super::side::Parcel;
 use super::tables::{Tables, give_back, read_args};
@@ -74,7 +75,7 @@ fn transfer(packet: &Incoming<'_>) -> Option<(Kind, usize)> {
 
 impl<S> Tables<S> {
     /// One packet of a long message.
-    pub(super) fn deliver_part(&mut self, core: &mut Endpoint, mut packet: Incoming<'_>) -> Flow {
+    pub(super) fn deliver_part(&mut self, core: &mut Link<'_>, mut packet: Incoming<'_>) -> Flow {
         let (from, Some(stream)) = (packet.from, packet.stream) else { return Flow::Continue };
         let (is_first, is_last) = (packet.is_first(), packet.is_last());
         let at = match self.open.iter().position(|open| (open.from, open.stream) == (from, stream)) {

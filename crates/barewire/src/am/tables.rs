@@ -10,6 +10,7 @@ use barewire_core::{Deliver, Endpoint, Flow, Incoming, Peer};
 
 use super::bulk::{Bulk, Head, Out, Place};
 use super::context::{Body, Ctx, Phase};
+use super::link::Link;
 use super::names::{Code, EventMask, Tag};
 use super::request::Wish;
 use super::side::{Parcel, Side, Slot};
@@ -92,11 +93,35 @@ impl Backlog {
 
 impl<S> Deliver for Tables<S> {
     #[inline(always)]
-    fn deliver(&mut self, core: &mut Endpoint, mut packet: Incoming<'_>) -> Flow {
+    fn deliver(&mut self, core: &mut Endpoint, packet: Incoming<'_>) -> Flow {
+        self.take(Link::Core(core), packet)
+    }
+
+    #[cold]
+    fn peer_lost(&mut self, _: &mut Endpoint, peer: Peer) {
+        self.lost(peer);
+    }
+}
+
+/// A request is done without a reply: its sender is told, if it asked to be, that it and all before it are.
+#[inline(always)]
+fn done(core: &mut Link<'_>, want: bool, to: Peer, imm: Imm) {
+    if want {
+        // If the peer is gone, nobody needs the acknowledgement.
+        let _ = core.reply_with(to, wire::port(Kind::Ack, false, 0), imm.back(0).0, 0, |_| {});
+    } else {
+        core.settled(to, imm);
+    }
+}
+
+impl<S> Tables<S> {
+    /// Takes one packet: runs it, keeps it or returns it.
+    #[inline(always)]
+    pub(super) fn take(&mut self, mut core: Link<'_>, mut packet: Incoming<'_>) -> Flow {
         let (bits, imm) = (PortBits(packet.port.0), Imm(packet.imm));
         let (Some(is_request), Some(Some(ep))) = (bits.short(), self.eps.get_mut(usize::from(imm.to())))
         else {
-            return self.deliver_slowly(core, packet, None);
+            return self.deliver_slowly(&mut core, packet, None);
         };
         let EpEntry { side, handlers, .. } = &mut **ep;
         let count = bits.args();
@@ -109,7 +134,7 @@ impl<S> Deliver for Tables<S> {
         let welcome = if is_request { side.tag.accepts(tag) } else { side.is_answer(from, imm, tag) };
         let handler = handlers.get_mut(usize::from(imm.handler()));
         let (Some(Some(handler)), true) = (handler, welcome && side.bundle == self.polled) else {
-            return self.deliver_slowly(core, packet, Some(tag));
+            return self.deliver_slowly(&mut core, packet, Some(tag));
         };
         let mut args = [0; ARGS_MAX];
         packet.read_words(&mut args[..count]);
@@ -118,7 +143,7 @@ impl<S> Deliver for Tables<S> {
         }
         let mut ctx = Ctx {
             state: &mut self.state,
-            core,
+            core: core.reborrow(),
             side,
             backlog: &mut self.backlog,
             from,
@@ -129,14 +154,15 @@ impl<S> Deliver for Tables<S> {
             parcel: None,
         };
         handler(&mut ctx, &args[..count]);
-        if bits.want() && ctx.phase == Phase::Request {
-            acknowledge(core, from, imm);
+        if ctx.phase == Phase::Request {
+            done(&mut core, bits.want(), from, imm);
         }
         Flow::Continue
     }
 
+    /// A peer is gone: what it had not acknowledged comes back.
     #[cold]
-    fn peer_lost(&mut self, _: &mut Endpoint, peer: Peer) {
+    pub(super) fn lost(&mut self, peer: Peer) {
         self.open.retain(|open| open.from() != peer);
         for ep in self.eps.iter_mut().flatten() {
             let side = &mut ep.side;
@@ -155,19 +181,10 @@ impl<S> Deliver for Tables<S> {
             }
         }
     }
-}
 
-/// Tells the sender of a request that it, and all before it, are done.
-#[inline(always)]
-fn acknowledge(core: &mut Endpoint, to: Peer, imm: Imm) {
-    // If the peer is gone, nobody needs the acknowledgement.
-    let _ = core.reply_with(to, wire::port(Kind::Ack, false, 0), imm.back(0).0, 0, |_| {});
-}
-
-impl<S> Tables<S> {
     /// Anything but a short message that can run at once. `tag` is given if it has been read already.
     #[inline(never)]
-    fn deliver_slowly(&mut self, core: &mut Endpoint, mut packet: Incoming<'_>, tag: Option<Tag>) -> Flow {
+    fn deliver_slowly(&mut self, core: &mut Link<'_>, mut packet: Incoming<'_>, tag: Option<Tag>) -> Flow {
         let (bits, imm, from) = (PortBits(packet.port.0), Imm(packet.imm), packet.from);
         let Some(kind) = bits.kind() else {
             self.backlog.dropped += 1;
@@ -196,7 +213,7 @@ impl<S> Tables<S> {
     }
 
     /// Checks a message, puts its bulk data into place, and runs it or keeps it; or returns it.
-    pub(super) fn accept(&mut self, core: &mut Endpoint, parcel: Parcel, mut body: Body<'_>) -> Flow {
+    pub(super) fn accept(&mut self, core: &mut Link<'_>, parcel: Parcel, mut body: Body<'_>) -> Flow {
         let put = self.check(&parcel).and_then(|ep| {
             if parcel.kind.is_xfer() && parcel.returned.is_none() {
                 ep.put(parcel.place.offset, &mut body)?;
@@ -242,7 +259,7 @@ impl<S> Tables<S> {
     }
 
     /// Runs a message that was checked.
-    pub(super) fn call(&mut self, core: &mut Endpoint, parcel: &Parcel, body: Body<'_>) {
+    pub(super) fn call(&mut self, core: &mut Link<'_>, parcel: &Parcel, body: Body<'_>) {
         let Some(Some(ep)) = self.eps.get_mut(usize::from(parcel.imm.to())) else { return };
         let EpEntry { side, handlers, on_return } = &mut **ep;
         let (handler, phase) = match parcel.returned {
@@ -254,6 +271,8 @@ impl<S> Tables<S> {
         };
         if parcel.answers {
             side.settle(parcel.from, parcel.imm);
+        } else if parcel.returned.is_some() {
+            core.settled(parcel.from, parcel.imm);
         }
         let Some(handler) = handler else {
             self.backlog.dropped += 1;
@@ -261,7 +280,7 @@ impl<S> Tables<S> {
         };
         let mut ctx = Ctx {
             state: &mut self.state,
-            core,
+            core: core.reborrow(),
             side,
             backlog: &mut self.backlog,
             from: parcel.from,
@@ -272,13 +291,13 @@ impl<S> Tables<S> {
             parcel: Some(parcel),
         };
         handler(&mut ctx, parcel.args());
-        if parcel.want && ctx.phase == Phase::Request {
-            acknowledge(core, parcel.from, parcel.imm);
+        if ctx.phase == Phase::Request {
+            done(core, parcel.want, parcel.from, parcel.imm);
         }
     }
 
     /// Keeps a message whose bundle is not polled now, or returns it if there are too many.
-    fn enqueue(&mut self, core: &mut Endpoint, parcel: Parcel, mut body: Body<'_>) -> Flow {
+    fn enqueue(&mut self, core: &mut Link<'_>, parcel: Parcel, mut body: Body<'_>) -> Flow {
         let Some(Some(ep)) = self.eps.get_mut(usize::from(parcel.imm.to())) else { return Flow::Continue };
         let side = &mut ep.side;
         let is_request = parcel.kind.is_request() && parcel.returned.is_none();
@@ -308,7 +327,7 @@ impl<S> Tables<S> {
 
     /// Runs what waits for the polled bundle, and sends on what is on its way out.
     #[cold]
-    pub fn work_off(&mut self, core: &mut Endpoint) -> usize {
+    pub fn work_off(&mut self, core: &mut Link<'_>) -> usize {
         let mut ran = 0;
         for index in 0..self.eps.len() {
             let Some(ep) = &mut self.eps[index] else { continue };
@@ -331,7 +350,7 @@ impl<S> Tables<S> {
     }
 
     /// Sends on what is on its way out. Replies to one peer keep their order; transfers advance side by side.
-    pub fn pump(&mut self, core: &mut Endpoint) {
+    pub fn pump(&mut self, core: &mut Link<'_>) {
         let mut at = 0;
         while at < self.backlog.out.len() {
             let (to, slot) = (self.backlog.out[at].to(), self.backlog.out[at].slot);
@@ -397,7 +416,7 @@ impl Side {
 
 /// Sends a message back to where it came from. What came back already goes no further.
 #[cold]
-pub(super) fn give_back(core: &mut Endpoint, parcel: &Parcel, mut body: Body<'_>, code: Code) {
+pub(super) fn give_back(core: &mut Link<'_>, parcel: &Parcel, mut body: Body<'_>, code: Code) {
     if parcel.returned.is_some() {
         return;
     }
@@ -411,11 +430,16 @@ pub(super) fn give_back(core: &mut Endpoint, parcel: &Parcel, mut body: Body<'_>
     let len = head.bytes().len() + data;
     let imm = parcel.imm.back(parcel.imm.handler());
     let port = wire::port(Kind::Returned, false, parcel.count);
-    // If the sender is gone, nobody misses the message.
-    let _ = core.reply_with(parcel.from, port, imm.0, len, |wire| {
+    let fill = |wire: &mut barewire_sys::wirebuf::WireMut<'_>| {
         head.gather(&Bulk::Bytes(&[]), wire, 0, len - data);
         body.read_to(wire);
-    });
+    };
+    // If the sender is gone, nobody misses the message.
+    let _ = if parcel.kind.is_request() {
+        core.reply_with(parcel.from, port, imm.0, len, fill)
+    } else {
+        core.refuse_with(parcel.from, port, imm.0, len, fill)
+    };
 }
 
 /// The head of a request or reply in one packet; what is left of the packet is its data.

@@ -53,6 +53,28 @@ impl Kind {
     }
 }
 
+/// Over virtual interfaces: the data of a bulk transfer is in its place already, and only the head follows, with the length behind the
+/// offset.
+pub(super) const PLACED: u16 = 0x40;
+/// The same, but the data could not be put into its place: the message is to come back.
+pub(super) const MISPLACED: u16 = 0x20;
+/// May I put data there? Kind and handler are those of the message that would follow: port, tag, offset, length.
+pub(super) const PLACE_ASK: Port = Port(MARK | 0x800);
+/// The answer: a handle and the length of the segment, or nothing.
+pub(super) const PLACE_TELL: Port = Port(MARK | 0x900);
+
+/// The same port with these flags.
+#[inline(always)]
+pub(super) fn with(port: Port, flags: u16) -> Port {
+    Port(port.0 | flags)
+}
+
+/// The same port, asking for an acknowledgement.
+#[inline(always)]
+pub(super) fn wanting(port: Port) -> Port {
+    Port(port.0 | WANT)
+}
+
 const MARK: u16 = 0xA000;
 const WANT: u16 = 0x80;
 const ARGS: u16 = 0x0f;

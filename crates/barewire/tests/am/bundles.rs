@@ -97,7 +97,7 @@ pub fn a_shared_node_is_polled_by_several_threads(wire: &Wire) {
     const THREADS: u64 = 3;
     let done = Meeting::new(2);
     run_cores(2, wire, |core| {
-        let Member { mut node, bundle, ep, me, .. } = Member::new(core);
+        let Member { mut node, bundle, ep, me, .. } = Member::new(core, wire);
         node.set_handler(ep, 1, |ctx, args| {
             ctx.state.got.push(args.to_vec());
             ctx.reply(2, args).unwrap();
@@ -143,7 +143,7 @@ pub fn threads_wait_for_different_bundles_of_a_shared_node(wire: &Wire) {
     const ROUNDS: u64 = 40;
     let done = Meeting::new(2);
     run_cores(2, wire, |core| {
-        let mut member = Member::new(core);
+        let mut member = Member::new(core, wire);
         member.node.set_handler(member.ep, 1, |ctx, _| ctx.state.count += 1).unwrap();
         let (second, _) = second_bundle(&mut member);
         let Member { mut node, bundle, ep, me, .. } = member;

@@ -1,4 +1,7 @@
 //! What holds for active messages, whatever the wire. To run the suite over another wire, add a line at `suites!` below.
+//!
+//! Over virtual interfaces three things do not apply: the simple form has no such carrier, nonsense looks different there, and a one-sided
+//! transfer does not ask its target before every part of it. `over_via` has their places.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -6,6 +9,7 @@ mod common;
 mod bulk;
 mod bundles;
 mod messages;
+mod over_via;
 mod returned;
 mod simple;
 
@@ -13,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use barewire::am::{Bundle, Ep, Name, Node, Returned, Tag};
+use barewire::am::{Bundle, Ep, Name, Node, Returned, Tag, ViaConfig};
 use barewire::core::job::Job;
 use barewire::core::{Config, Endpoint, Peer};
 use common::{Meeting, pattern};
@@ -23,19 +27,43 @@ struct Wire {
     config: Config,
     /// Whether a sleeper is woken by a ring of its doorbell.
     rings: bool,
+    /// Carried by virtual interfaces.
+    via: Option<ViaConfig>,
 }
 
 fn shm() -> Wire {
-    Wire { config: Config::default(), rings: true }
+    Wire { config: Config::default(), rings: true, via: None }
 }
 
 /// Little room: messages wait, replies go through the outbox, transfers come in small pieces.
 fn narrow_shm() -> Wire {
-    Wire { config: Config { ring_bytes: 4096, pool_bytes: 1 << 16, ..Config::default() }, rings: true }
+    Wire {
+        config: Config { ring_bytes: 4096, pool_bytes: 1 << 16, ..Config::default() },
+        rings: true,
+        via: None,
+    }
+}
+
+fn via_shm() -> Wire {
+    Wire { via: Some(ViaConfig::default()), ..shm() }
+}
+
+/// One request at a time, and little room.
+fn via_narrow_shm() -> Wire {
+    Wire { via: Some(ViaConfig { credits: 1, ..ViaConfig::default() }), ..narrow_shm() }
+}
+
+fn via_tcp() -> Wire {
+    let config = Config { shm: false, ..Config::default() };
+    Wire { config, rings: false, via: Some(ViaConfig::default()) }
 }
 
 macro_rules! suites {
     ($($wire:ident)*) => { $(mod $wire { crate::suite!($wire); })* };
+}
+
+macro_rules! via_suites {
+    ($($wire:ident)*) => { $(mod $wire { crate::via_suite!($wire); })* };
 }
 
 /// Every test of the suite, for one wire.
@@ -96,7 +124,62 @@ macro_rules! suite {
 }
 use suite;
 
+/// What of the suite applies to virtual interfaces, and what holds for them alone.
+macro_rules! via_suite {
+    ($wire:ident) => {
+        crate::suite! { $wire,
+            messages {
+                each_message_runs_its_handler_once_and_in_order
+                eight_arguments_arrive_and_nine_are_refused
+                medium_messages_carry_from_nothing_to_a_packet
+                a_handler_knows_source_tag_and_endpoint
+                a_reply_handler_may_neither_request_nor_reply
+                a_request_is_replied_to_once
+                a_storm_both_ways_ends_at_any_credit
+                a_request_handler_may_request_but_never_waits
+                changing_a_tag_revokes_old_senders
+                a_new_endpoint_accepts_nothing_and_all_accepts_everything
+                all_handlers_and_translations_can_be_used
+            }
+            bulk {
+                data_is_in_place_before_the_handler_runs
+                replies_put_data_into_the_requesters_segment
+                an_asynchronous_transfer_refuses_instead_of_waiting
+                nothing_overtakes_a_transfer
+                bulk_both_ways_ends_at_credit_one
+            }
+            bundles {
+                only_the_polled_bundle_runs
+                an_endpoint_moves_with_its_messages
+                wait_sema_sleeps_wakes_and_runs_nothing
+                a_shared_node_is_polled_by_several_threads
+                threads_wait_for_different_bundles_of_a_shared_node
+            }
+            returned {
+                bad_tag
+                bad_handler
+                bad_segment_offset
+                bad_length
+                bad_endpoint
+                congestion
+                unreachable_after_the_peer_left
+                unreachable_while_requests_are_outstanding
+                an_unwanted_reply_comes_back_to_the_replier
+                returned_messages_give_their_credit_back
+            }
+            over_via {
+                bulk_data_is_written_by_rdma_and_sources_stay_registered
+                changing_the_tag_closes_the_segment
+                one_interface_serves_all_translations_of_a_pair
+                nonsense_from_a_peer_is_dropped
+            }
+        }
+    };
+}
+use via_suite;
+
 suites! { shm narrow_shm }
+via_suites! { via_shm via_narrow_shm via_tcp }
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const TAG: Tag = Tag(0x7a9);
@@ -120,9 +203,12 @@ struct Member {
 }
 
 impl Member {
-    fn new(core: Endpoint) -> Member {
+    fn new(core: Endpoint, wire: &Wire) -> Member {
         let (me, size) = (core.me().0, core.size());
-        let mut node = Node::new(core, Log::default());
+        let mut node = match wire.via {
+            None => Node::new(core, Log::default()),
+            Some(via) => Node::over_via(core, via, Log::default()),
+        };
         let bundle = node.allocate_bundle().unwrap();
         let ep = node.allocate_endpoint(bundle).unwrap();
         node.set_tag(ep, TAG).unwrap();
@@ -177,7 +263,7 @@ impl Member {
 fn run(size: u32, wire: &Wire, body: impl Fn(&mut Member) + Sync) {
     let done = Meeting::new(size);
     run_cores(size, wire, |core| {
-        let mut member = Member::new(core);
+        let mut member = Member::new(core, wire);
         body(&mut member);
         done.meet(|| {
             member.node.poll(member.bundle);

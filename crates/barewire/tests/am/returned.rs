@@ -146,7 +146,7 @@ pub fn congestion(wire: &Wire) {
 fn with_leaver(wire: &Wire, body: impl Fn(&mut Member, &Meeting) + Sync) {
     let turns = Meeting::new(2);
     run_cores(2, wire, |core| {
-        let mut member = Member::new(core);
+        let mut member = Member::new(core, wire);
         member.log_messages(1);
         member.node.set_seg(member.ep, Memory::private(1 << 20)).unwrap();
         if member.me == 0 {

@@ -1,0 +1,205 @@
+//! What holds for active messages over virtual interfaces alone: the numbers of the paper.
+
+use barewire::am::{Code, Ctx, Memory, RequestError, Tag};
+use barewire::core::{Ignore, Port, SendError};
+
+use crate::*;
+
+pub fn bulk_data_is_written_by_rdma_and_sources_stay_registered(wire: &Wire) {
+    const ROUNDS: u64 = 10;
+    const LEN: usize = 200_000;
+    run(2, wire, |member| {
+        let (ep, other) = (member.ep, member.other());
+        member.node.set_seg(ep, Memory::shared(LEN).unwrap()).unwrap();
+        let count = |ctx: &mut Ctx<'_, Log>, args: &[u64]| {
+            let mut last = [0];
+            assert!(ctx.segment().unwrap().read(LEN - 1, &mut last));
+            assert_eq!(u64::from(last[0]), args[0] % 256);
+            ctx.state.count += 1;
+        };
+        member.node.set_handler(ep, 1, count).unwrap();
+        let source = Memory::private(LEN);
+        for round in 0..ROUNDS {
+            assert!(source.write(0, &vec![round as u8; LEN]));
+            member.node.request_xfer(ep, other, 1, &[round], 0, (&source, 0..LEN)).unwrap();
+            // The next one would overwrite it.
+            member.wait(|log| log.count > round);
+            while member.node.outstanding(ep, other).unwrap() > 0 {
+                member.node.poll(member.bundle);
+            }
+        }
+        let rdma = member.node.nic().unwrap().counters().rdma;
+        assert!(rdma >= ROUNDS, "{rdma} writes");
+        let cache = member.node.cache_counters().unwrap();
+        assert_eq!(cache.misses, 1, "one source is registered once");
+        assert!(cache.hits >= ROUNDS - 1);
+    });
+}
+
+pub fn changing_the_tag_closes_the_segment(wire: &Wire) {
+    const LEN: usize = 100_000;
+    let turns = Meeting::new(2);
+    run(2, wire, |member| {
+        let (ep, bundle) = (member.ep, member.bundle);
+        member.log_messages(1);
+        let segment = Memory::shared(LEN).unwrap();
+        member.node.set_seg(ep, segment.clone()).unwrap();
+        if member.me == 1 {
+            member.node.request_xfer(ep, 0, 1, &[1], 0, &vec![1; LEN]).unwrap();
+        } else {
+            member.wait(|log| log.count == 1);
+            member.node.set_tag(ep, Tag(555)).unwrap();
+        }
+        turns.meet(|| {
+            member.node.poll(bundle);
+        });
+        if member.me == 1 {
+            // It knows the segment from before, and is not welcome any more.
+            member.node.request_xfer(ep, 0, 1, &[2], 0, &vec![2; LEN]).unwrap();
+            member.wait(|log| log.returned.len() == 1);
+            let (returned, args, _) = &member.node.state().returned[0];
+            assert_eq!((returned.code, returned.place.unwrap().len), (Code::BadTag, LEN as u64));
+            assert_eq!(args, &[2]);
+        }
+        turns.meet(|| {
+            member.node.poll(bundle);
+        });
+        if member.me == 0 {
+            let mut bytes = vec![0; LEN];
+            assert!(segment.read(0, &mut bytes));
+            assert!(bytes == vec![1; LEN], "nothing was touched");
+            assert_eq!(member.node.state().count, 1);
+        }
+    });
+}
+
+pub fn one_interface_serves_all_translations_of_a_pair(wire: &Wire) {
+    let credits = u64::from(wire.via.unwrap().credits);
+    let turns = Meeting::new(2);
+    run(2, wire, |member| {
+        member.log_messages(1);
+        let (ep, bundle, other) = (member.ep, member.bundle, member.other());
+        let (name, _) = member.node.translation(ep, other).unwrap();
+        for slot in 10..30 {
+            member.node.map(ep, slot, name, TAG).unwrap();
+        }
+        member.request(other, 1, &[]);
+        member.wait(|log| log.count == 1);
+        turns.meet(|| {
+            member.node.poll(bundle);
+        });
+        turns.meet(|| {});
+        if member.me == 0 {
+            // Nobody takes anything: the pool ends, through whichever translation they go.
+            let sent = (0..100).map_while(|i| member.node.try_request(ep, 10 + i % 20, 1, &[]).ok()).count();
+            assert!(sent as u64 <= credits, "{sent} requests with {credits} credits");
+            assert_eq!(member.node.try_request(ep, 25, 1, &[]), Err(RequestError::WouldBlock));
+        }
+        turns.meet(|| {});
+    });
+}
+
+pub fn nonsense_from_a_peer_is_dropped(wire: &Wire) {
+    let done = Meeting::new(2);
+    run_cores(2, wire, |mut core| {
+        if core.me() == Peer(0) {
+            let mut seed = 88172645463325252u64;
+            let mut random = || {
+                seed ^= seed << 13;
+                seed ^= seed >> 7;
+                seed ^= seed << 17;
+                seed
+            };
+            for _ in 0..4000 {
+                // Most of them look like what NICs say to each other.
+                let mark = if random() % 8 == 0 { 0 } else { 0xB000 };
+                let port = Port(mark | random() as u16 & 0xfff);
+                let bytes: Vec<u8> = (0..random() % 60).map(|_| random() as u8 & 3).collect();
+                let (imm, long) = (random() & 0xffff_0003, random() % 4 == 0);
+                let mut sending = long.then(|| core.begin(Peer(1), port, imm, bytes.len() as u64).unwrap());
+                loop {
+                    let sent = match &mut sending {
+                        Some(sending) => core.push(sending, &bytes).map(drop),
+                        None => core.send(Peer(1), port, imm, &bytes),
+                    };
+                    match sent {
+                        Ok(()) => break,
+                        Err(SendError::Full) => core.progress(&mut Ignore, usize::MAX),
+                        Err(error) => panic!("{error}"),
+                    };
+                    thread::yield_now();
+                }
+            }
+            done.meet(|| {
+                core.progress(&mut Ignore, usize::MAX);
+            });
+        } else {
+            let mut node = Node::over_via(core, wire.via.unwrap(), 0);
+            let bundle = node.allocate_bundle().unwrap();
+            let ep = node.allocate_endpoint(bundle).unwrap();
+            node.set_tag(ep, TAG).unwrap();
+            node.set_handler(ep, 1, |ctx, _| *ctx.state += 1).unwrap();
+            node.map(ep, 0, node.name(ep), TAG).unwrap();
+            done.meet(|| {
+                node.poll(bundle);
+            });
+            // It still serves its own.
+            node.request(ep, 0, 1, &[]).unwrap();
+            node.wait(bundle, PATIENCE, |count| *count == 1).unwrap();
+            assert!(node.nic().unwrap().counters().strays > 1000);
+        }
+    });
+}
+
+/// A storm both ways in which every handler replies and then lets the NIC take more before it returns.
+fn storm(credits: u16, spare_receives: u16) -> Vec<(u64, usize)> {
+    const EACH: u64 = 2000;
+    let via = ViaConfig { credits, spare_receives, ..ViaConfig::default() };
+    let wire = Wire { via: Some(via), ..shm() };
+    let ends = std::sync::Mutex::new(Vec::new());
+    let done = Meeting::new(2);
+    run_cores(2, &wire, |core| {
+        let mut member = Member::new(core, &wire);
+        let (ep, other) = (member.ep, member.other());
+        let serve = move |ctx: &mut Ctx<'_, Log>, _: &[u64]| {
+            ctx.reply(2, &[]).unwrap();
+            // A request that finds no credit lets the NIC take what has come: perhaps the request that the reply made room for.
+            for _ in 0..50 {
+                if ctx.request(other, 3, &[]) == Err(RequestError::WouldBlock) {
+                    thread::yield_now();
+                }
+            }
+        };
+        member.node.set_handler(ep, 1, serve).unwrap();
+        member.node.set_handler(ep, 2, |ctx, _| ctx.state.count += 1).unwrap();
+        member.node.set_handler(ep, 3, |_, _| {}).unwrap();
+        let mut sent = 0;
+        while member.node.state().count < EACH && member.node.state().returned.is_empty() {
+            if sent < EACH && member.node.try_request(ep, other, 1, &[]).is_ok() {
+                sent += 1;
+            }
+            member.node.poll(member.bundle);
+            thread::yield_now();
+        }
+        ends.lock().unwrap().push((member.node.state().count, member.node.state().returned.len()));
+        done.meet(|| {
+            member.node.poll(member.bundle);
+        });
+    });
+    ends.into_inner().unwrap()
+}
+
+#[test]
+fn two_receives_a_credit_and_one_more_are_enough() {
+    for credits in [1, 2, 8] {
+        for (count, returned) in storm(credits, 1) {
+            assert_eq!((count, returned), (2000, 0), "{credits} credits");
+        }
+    }
+}
+
+#[test]
+fn two_receives_a_credit_are_not_enough() {
+    let ends = storm(1, 0);
+    assert!(ends.iter().any(|(count, returned)| *count < 2000 && *returned > 0), "{ends:?}");
+}
