@@ -12,6 +12,10 @@ use super::wire::Imm;
 
 /// What a node owns.
 #[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "the usual one is reached without a detour, and a node has only one"
+)]
 pub(super) enum Wire {
     Core(Endpoint),
     Via(Box<Carrier>),

@@ -101,6 +101,7 @@ struct Channel {
     key: Key,
     vi: Vi,
     buffers: Memory,
+    #[allow(clippy::vec_box, reason = "boxes are what is posted")]
     free: Vec<Box<Descriptor>>,
     /// Requests sent, how many of them are done, and how many there were when an acknowledgement was last asked for.
     sent: u32,

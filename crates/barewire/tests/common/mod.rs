@@ -34,15 +34,3 @@ impl Meeting {
 pub fn pattern(len: usize, salt: u64) -> Vec<u8> {
     (0..len).map(|i| (i as u64 * 31 + salt * 7 + (i as u64 >> 8)) as u8).collect()
 }
-
-/// Makes a test of each property for each wire that tells something about a layer: both real ones, and a network that is good or
-/// loses one packet in twenty.
-#[macro_export]
-macro_rules! for_most_wires {
-    ($($property:ident)*) => {
-        $crate::for_every_wire!(@ shm: $($property)*);
-        $crate::for_every_wire!(@ tcp: $($property)*);
-        $crate::for_every_wire!(@ sim_good: $($property)*);
-        $crate::for_every_wire!(@ sim_poor: $($property)*);
-    };
-}

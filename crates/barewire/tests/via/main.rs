@@ -1,11 +1,10 @@
 //! What holds for VIs, whatever the wire.
 
+#[path = "../common/mod.rs"]
+mod common;
 #[macro_use]
 #[path = "../../../core/tests/wires/mod.rs"]
 mod wires;
-#[macro_use]
-#[path = "../common/mod.rs"]
-mod common;
 
 mod connecting;
 mod ending;
@@ -26,7 +25,7 @@ use protection::*;
 use transfer::*;
 use wires::{PATIENCE, Wires};
 
-for_most_wires! {
+for_every_wire! {
     clients_find_their_servers_by_discriminator
     concurrent_discriminators_match
     attributes_must_agree

@@ -3,7 +3,6 @@
 #[macro_use]
 #[path = "../../../core/tests/wires/mod.rs"]
 mod wires;
-#[macro_use]
 #[path = "../common/mod.rs"]
 mod common;
 
@@ -24,7 +23,7 @@ use common::{Meeting, pattern};
 use returning::*;
 use wires::{PATIENCE, Wires};
 
-for_most_wires! {
+for_every_wire! {
     deliberate_update_writes_where_it_says
     writes_out_of_range_unauthorised_or_unexported_fail_and_touch_nothing
     a_transfer_redirected_in_time_is_not_copied_and_a_late_one_once
@@ -240,11 +239,8 @@ fn redirections_keep_their_order_whatever_the_timing(wires: &Wires) {
                 transfers.push(member.node.send(proxy, sent * 64, from, Notify::Quiet).unwrap());
                 sent += 1;
             }
-            if posted < rounds && pending.len() < 4 && (posted * 7 + sent) % 3 != 0 {
-                let place = &places[(posted % 4) as usize];
-                pending.push_back(member.node.redirect(export, other, (place, 0, 64)).unwrap());
-                posted += 1;
-            } else if posted < rounds && pending.is_empty() {
+            let whim = pending.len() < 4 && (posted * 7 + sent) % 3 != 0;
+            if posted < rounds && (whim || pending.is_empty()) {
                 let place = &places[(posted % 4) as usize];
                 pending.push_back(member.node.redirect(export, other, (place, 0, 64)).unwrap());
                 posted += 1;
@@ -341,7 +337,7 @@ fn what_is_freed_twice_is_an_error(wires: &Wires) {
         let transfer = member.node.send(member.proxy, 0, (&source, 0, 1), Notify::Quiet).unwrap();
         member.node.finish(transfer, PATIENCE).unwrap();
         assert_eq!(member.node.transfer_done(transfer), Some(Err(TransferError::NoSuch)));
-        assert_eq!(member.node.import_request(Peer(77), 1).map(drop).is_err(), true, "there is no such peer");
+        assert!(member.node.import_request(Peer(77), 1).is_err(), "there is no such peer");
         assert_eq!(member.node.next_event(), None, "nothing of that is a failure");
     });
 }

@@ -109,8 +109,7 @@ fn returns(config: Config) {
             for life in 1..=LIVES {
                 let Directory::Memory(directory) = &second.directory else { panic!("ranks are threads") };
                 let directory = Directory::Memory(directory.clone());
-                let (id, key) = (second.id, second.key.clone());
-                let job = Job { id, key, rank: 1, size: 2, directory };
+                let job = Job { directory, key: second.key.clone(), ..second };
                 let mut node = live(Endpoint::open(job, config.clone()).unwrap(), life);
                 meeting.meet(|| {
                     node.poll();

@@ -57,9 +57,13 @@ impl Spec {
             ("turn", _) => 5_000.0 * f64::from(self.ranks),
             ("latency" | "spread", Via::Shm) if slow => 10_000.0 + bytes,
             (_, Via::Shm) if slow => 1_500.0 + bytes / 2.0,
-            ("latency" | "spread", Via::Tcp) => 20_000.0 + bytes / 2.0,
+            ("latency" | "spread" | "polled" | "queued" | "credited" | "many", Via::Tcp) => {
+                20_000.0 + bytes / 2.0
+            }
             (_, Via::Tcp) => 1_000.0 + bytes,
-            ("latency" | "spread" | "logp", _) => 300.0 + bytes / 4.0,
+            ("latency" | "spread" | "logp" | "polled" | "queued" | "credited" | "many", _) => {
+                300.0 + bytes / 4.0
+            }
             _ => 60.0 + bytes / 8.0,
         };
         ((ROUND_NS * self.effort / each_ns) as u64).max(10)

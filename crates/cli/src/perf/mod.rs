@@ -64,6 +64,8 @@ enum What {
     Startup,
     /// What a read, write, get, put and store of Split-C cost
     Splitc,
+    /// What active messages cost over virtual interfaces, and where it goes
+    Via,
     /// Us and other libraries, the same work in alternating rounds
     Compare(compare::CompareOptions),
     /// Time and memory of a start, beside other launchers
@@ -100,6 +102,7 @@ pub fn run(options: &PerfOptions) -> Result<ExitCode> {
         What::Overload => measure(common, measures::overload::run, record::usual_table)?,
         What::Startup => measure(common, measures::startup::run, record::usual_table)?,
         What::Splitc => measure(common, measures::splitc::run, measures::splitc::table)?,
+        What::Via => measure(common, measures::via::run, measures::via::table)?,
         What::Compare(compare) => compare::run(common, compare)?,
         What::Launchers(launchers) => startup::run(common.rounds, common.json, launchers)?,
         What::Peers(peers) => peers::run(peers)?,

@@ -13,6 +13,7 @@ pub mod posted;
 pub mod rate;
 pub mod splitc;
 pub mod startup;
+pub mod via;
 
 use anyhow::Result;
 

@@ -1,7 +1,7 @@
-//! Active Messages II: credits, tags, translations; short, medium and bulk by size.
+//! Active Messages II, carried by the core or by virtual interfaces: credits, tags, translations; short and bulk by size.
 
 use anyhow::{Result, bail};
-use barewire::am::{Bundle, Ep, Memory, Name, Node, Tag};
+use barewire::am::{Bundle, Ep, Memory, Name, Node, Tag, ViaConfig};
 use barewire_core::{Endpoint, Peer};
 
 use super::pair::{self, Pair};
@@ -31,12 +31,22 @@ pub struct Am2Bench {
     me: u32,
     seen: u64,
     out: Memory,
+    /// Whether another layer can have the endpoint afterwards.
+    closes: bool,
 }
 
 impl Am2Bench {
     pub fn new(endpoint: Endpoint) -> Result<Am2Bench> {
-        let (me, size) = (endpoint.me().0, endpoint.size());
-        let mut node = Node::new(endpoint, Counts::default());
+        Am2Bench::with(Node::new(endpoint, Counts::default()), true)
+    }
+
+    /// The same over virtual interfaces, from which no endpoint comes back.
+    pub fn over_via(endpoint: Endpoint) -> Result<Am2Bench> {
+        Am2Bench::with(Node::over_via(endpoint, ViaConfig::default(), Counts::default()), false)
+    }
+
+    fn with(mut node: Node<Counts>, closes: bool) -> Result<Am2Bench> {
+        let (me, size) = (node.core().me().0, node.core().size());
         let bundle = node.allocate_bundle()?;
         let ep = node.allocate_endpoint(bundle)?;
         node.set_tag(ep, KEY)?;
@@ -52,7 +62,7 @@ impl Am2Bench {
             let name = Name { peer: Peer(rank), ..node.name(ep) };
             node.map(ep, rank as u8, name, KEY)?;
         }
-        Ok(Am2Bench { node, bundle, ep, me, seen: 0, out: Memory::shared(BUFFER_BYTES)? })
+        Ok(Am2Bench { node, bundle, ep, me, seen: 0, out: Memory::shared(BUFFER_BYTES)?, closes })
     }
 }
 
@@ -115,6 +125,6 @@ impl Bench for Am2Bench {
     }
 
     fn close(self: Box<Self>) -> Option<(Endpoint, Option<Kept>)> {
-        Some((self.node.into_core(), None))
+        self.closes.then(|| (self.node.into_core(), None))
     }
 }

@@ -10,6 +10,7 @@ mod pair;
 mod sockets;
 mod splitc;
 mod tagged;
+mod via;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -208,21 +209,25 @@ fn layer_of(rung: &str) -> &'static str {
     match rung {
         "am" => "am",
         "am2" => "am2",
+        "amvia" => "amvia",
         "fm" => "fm",
         "splitc" => "splitc",
+        "via" => "via",
         _ => "core",
     }
 }
 
 /// Layers that never give their endpoint back, and so have ranks of their own.
-pub const KEEPERS: [&str; 1] = ["splitc"];
+pub const KEEPERS: [&str; 3] = ["amvia", "splitc", "via"];
 
 fn open_layer(layer: &str, endpoint: Endpoint, kept: &mut Option<Kept>) -> Result<Box<dyn Bench>> {
     Ok(match layer {
         "am" => Box::new(am::AmBench::new(endpoint)),
         "am2" => Box::new(am2::Am2Bench::new(endpoint)?),
+        "amvia" => Box::new(am2::Am2Bench::over_via(endpoint)?),
         "fm" => Box::new(fm::FmBench::new(endpoint)?),
         "splitc" => Box::new(splitc::SplitcBench::new(endpoint)?),
+        "via" => Box::new(via::ViaBench::new(endpoint)?),
         _ => {
             let kept = kept.take().unwrap_or_else(|| Kept::new(&endpoint));
             Box::new(Rungs::new(endpoint, kept))

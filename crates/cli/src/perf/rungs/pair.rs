@@ -39,7 +39,8 @@ pub fn once<P: Pair>(pair: &mut P, command: &Command, trips: &mut Trips) -> Resu
     }
 }
 
-fn latency<P: Pair>(pair: &mut P, bytes: usize, count: u64, trips: &mut Trips) -> Result<f64> {
+/// There and back, again and again; nanoseconds one way.
+pub fn latency<P: Pair>(pair: &mut P, bytes: usize, count: u64, trips: &mut Trips) -> Result<f64> {
     let base = *pair.seen();
     let start = Instant::now();
     for trip in 1..=count {
