@@ -341,6 +341,18 @@ impl Endpoint {
         self.peers.get(peer.index()).map_or(PeerState::Unknown, |peer| peer.state.clone())
     }
 
+    /// Whether a peer has left or was lost: nothing can be sent to it, though something of it may still come.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, job::Job};
+    /// let endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// assert!(!endpoint.is_gone(endpoint.me()));
+    /// ```
+    #[inline]
+    pub fn is_gone(&self, peer: Peer) -> bool {
+        self.peers.get(peer.index()).is_some_and(|entry| entry.is_gone())
+    }
+
     /// Whether the layer above has been told that this peer is gone: nothing more will come of it.
     #[inline]
     pub(crate) fn is_told_lost(&self, peer: Peer) -> bool {

@@ -202,6 +202,26 @@ impl Endpoint {
         }
     }
 
+    /// Whether it is settled that operations on a region travel: its memory is elsewhere, or its owner has not let us map it.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, job::Job, region::{Memory, Rights, Who}};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let key = endpoint.export(&Memory::private(100), Rights::ALL, Who::Anyone).unwrap();
+    /// assert!(!endpoint.goes_by_packets(key), "it is our own");
+    /// ```
+    pub fn goes_by_packets(&self, key: Key) -> bool {
+        match self.imports.known.get(&(key.owner, key.slot, key.nonce)) {
+            Some(Import::ByPackets) => true,
+            Some(Import::Asked | Import::Mapped(_)) => false,
+            // Only rings are between neighbours, and only those of neighbours are asked for.
+            None => {
+                let owner = self.peers.get(key.owner.index());
+                key.owner != self.me && !owner.is_some_and(|owner| matches!(owner.tx, Tx::Ring(_)))
+            }
+        }
+    }
+
     /// Wakes a neighbour that sleeps, so that it looks at its memory. Costs one load if it does not sleep, and nothing where
     /// memory is not shared.
     #[inline]
