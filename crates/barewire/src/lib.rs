@@ -8,6 +8,7 @@ pub mod bmi;
 pub mod fm;
 pub mod ga;
 pub mod mpi;
+mod registered;
 pub mod shmem;
 mod slab;
 pub mod splitc;

@@ -1,4 +1,4 @@
-//! A rank is killed while others use its memory, or wait for it, through Split-C, Shmem and Global Arrays: every survivor gets the
+//! A rank is killed while others use its memory, or wait for it, through Split-C, Shmem, Global Arrays and VMMC: every survivor gets the
 //! documented error, soon, and nothing else.
 //!
 //! A test program without the usual harness, because it is also the ranks that it starts. Words on its command line are filters on
@@ -6,6 +6,8 @@
 
 mod common;
 
+use std::cell::RefCell;
+use std::fmt::Debug;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -13,6 +15,8 @@ use barewire::ga::Ga;
 use barewire::shmem::{Cmp, Op, Shmem};
 use barewire::splitc::SplitC;
 use barewire::spmd::Error;
+use barewire::vmmc::{Notify, TransferError, Vmmc, Why};
+use barewire_core::region::{Memory, Who};
 use barewire_core::{Config, Endpoint, Peer, boot};
 
 const RANKS: u32 = 3;
@@ -21,7 +25,7 @@ const VICTIM: u32 = 1;
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));
 
 /// What survivors do when it happens.
-const CASES: [&str; 20] = [
+const CASES: [&str; 23] = [
     "splitc/read",
     "splitc/write",
     "splitc/get",
@@ -42,6 +46,9 @@ const CASES: [&str; 20] = [
     "ga/acc",
     "ga/read_inc",
     "ga/matmul",
+    "vmmc/send",
+    "vmmc/write",
+    "vmmc/next_event",
 ];
 
 fn main() -> ExitCode {
@@ -82,13 +89,24 @@ fn rank(shm: bool, case: &str) {
     match layer {
         "splitc" => splitc(endpoint, what),
         "shmem" => shmem(endpoint, what),
+        "vmmc" => vmmc(endpoint, what),
         _ => ga(endpoint, what),
     }
     println!("survivor {me}");
 }
 
 /// The victim serves for a while, and is gone; the others act until that is an error, and come back.
-fn act(me: u32, serve: impl Fn(), mut act: impl FnMut() -> Result<(), Error>) {
+fn act(me: u32, serve: impl Fn(), act: impl FnMut() -> Result<(), Error>) {
+    act_until(me, serve, act, Error::Lost(Peer(VICTIM)));
+}
+
+/// The same for a layer with an error of its own.
+fn act_until<E: PartialEq + Debug>(
+    me: u32,
+    serve: impl Fn(),
+    mut act: impl FnMut() -> Result<(), E>,
+    expected: E,
+) {
     let began = Instant::now();
     if me == VICTIM {
         while began.elapsed() < Duration::from_millis(30) {
@@ -105,7 +123,7 @@ fn act(me: u32, serve: impl Fn(), mut act: impl FnMut() -> Result<(), Error>) {
             Err(error) => break error,
         }
     };
-    assert_eq!(error, Error::Lost(Peer(VICTIM)));
+    assert_eq!(error, expected);
     assert_eq!(act(), Err(error), "it stays so");
 }
 
@@ -174,4 +192,41 @@ fn ga(endpoint: Endpoint, what: &str) {
         },
     );
     a.local().expect("one's own block is still there");
+}
+
+fn vmmc(endpoint: Endpoint, what: &str) {
+    let mut node = Vmmc::new(endpoint);
+    let me = node.core().me().0;
+    let buffer = Memory::shared(1000).expect("room");
+    node.export(&buffer, 1, Who::Anyone).expect("the first export");
+    let proxy = node.import(Peer(if me == VICTIM { 0 } else { VICTIM }), 1, PATIENCE).expect("all export");
+    let binding = node.bind(proxy, (0, 1000), Duration::from_millis(1)).expect("it is valid");
+    let node = RefCell::new(node);
+    let lost = TransferError::Invalid(Why::PeerLost);
+    let seen = RefCell::new(None);
+    act_until(
+        me,
+        || {
+            node.borrow_mut().poll();
+        },
+        || {
+            let node = &mut *node.borrow_mut();
+            match what {
+                "send" => {
+                    let transfer = node.send(proxy, 0, (&buffer, 0, 1000), Notify::Tell)?;
+                    node.finish(transfer, PATIENCE)
+                }
+                "write" => node.write(binding, 0, &[1]).and_then(|()| node.flush(binding, PATIENCE)),
+                _ => {
+                    node.poll();
+                    let mut seen = seen.borrow_mut();
+                    *seen = seen.or(node.next_event());
+                    seen.map_or(Ok(()), |event| Err(TransferError::Invalid(event.why)))
+                }
+            }
+        },
+        lost,
+    );
+    let event = seen.take().or_else(|| node.borrow_mut().wait("it", PATIENCE, Vmmc::next_event).ok());
+    assert_eq!(event.map(|event| (event.import, event.peer)), Some((proxy, Peer(VICTIM))));
 }

@@ -1,34 +1,33 @@
 //! Automatic update: what is written to bound memory appears in the imported buffer.
 //!
 //! With a neighbour the bound memory *is* the imported buffer, mapped: a write is a write, and nothing else happens. Elsewhere
-//! it is a buffer here. What was written through the binding is known by page; what was written behind its back, through
-//! [`Vmmc::binding_memory`](super::Vmmc::binding_memory), is found by comparing with a copy of what the owner has. Either is sent within the
-//! binding's bound, as long as the node is polled.
+//! it is a buffer here. What was written through the binding is known to the byte; what was written behind its back, through
+//! [`Vmmc::binding_memory`](super::Vmmc::binding_memory), is found by comparing with a copy of what the owner has been sent. Either is sent within the
+//! binding's bound, as long as the node is polled, and nothing but what was written.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use barewire_core::Endpoint;
 use barewire_core::SendError;
 use barewire_core::region::{Key, Memory, Op, RegionError, Rights};
 
-use super::engine::{Counters, Engine, ImportState};
-use super::names::{TransferError, Why};
+use super::engine::{Counters, Engine, ImportEntry};
+use super::names::TransferError;
 use crate::slab::Slot;
 
-/// Bytes that are marked, compared and sent as one.
-const PAGE: usize = 4096;
-/// Bytes in a page that differ or not as one.
-const LINE: usize = 64;
+/// Bytes that are compared, and sent at most, at a time.
+const PIECE: usize = 4096;
 
 #[derive(Debug)]
 pub(super) struct BindEntry {
     pub import: Slot,
-    pub key: Key,
+    key: Key,
     /// Where the binding begins in the imported buffer.
-    pub offset: u64,
-    pub len: u64,
-    pub every: Duration,
-    pub way: Way,
+    offset: u64,
+    len: u64,
+    every: Duration,
+    way: Way,
     /// Updates on their way.
     pub ops: Vec<Op>,
     /// Why it ended.
@@ -36,7 +35,7 @@ pub(super) struct BindEntry {
 }
 
 #[derive(Debug)]
-pub(super) enum Way {
+enum Way {
     /// The imported buffer itself.
     Near(Memory),
     /// A buffer here.
@@ -44,16 +43,12 @@ pub(super) enum Way {
 }
 
 #[derive(Debug)]
-pub(super) struct Far {
+struct Far {
     memory: Memory,
-    /// What the owner has, or is being sent.
-    twin: Vec<u8>,
-    /// Pages that were written.
-    dirty: Vec<bool>,
-    /// Whether there are any.
-    any: bool,
-    /// Writes go behind our back: everything is compared.
-    untracked: bool,
+    /// What was written and not sent.
+    written: Stretches,
+    /// What the owner has been sent, if writes go behind our back.
+    twin: Option<Vec<u8>>,
     /// When the next flush is due, if one is.
     due: Option<Instant>,
 }
@@ -66,17 +61,13 @@ impl BindEntry {
         every: Duration,
         near: Option<Memory>,
     ) -> BindEntry {
-        let way = match near {
-            Some(near) => Way::Near(near),
-            None => Way::Far(Far {
-                memory: Memory::private(len as usize),
-                twin: vec![0; len as usize],
-                dirty: vec![false; (len as usize).div_ceil(PAGE)],
-                any: false,
-                untracked: false,
-                due: None,
-            }),
+        let far = || Far {
+            memory: Memory::private(len as usize),
+            written: Stretches::default(),
+            twin: None,
+            due: None,
         };
+        let way = near.map_or_else(|| Way::Far(far()), Way::Near);
         BindEntry { import, key, offset, len, every, way, ops: Vec::new(), failed: None }
     }
 
@@ -86,37 +77,21 @@ impl BindEntry {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        if at.checked_add(bytes.len() as u64).is_none_or(|end| end > self.len) {
-            return Err(TransferError::OutOfRange);
-        }
-        match &mut self.way {
+        let end = at.checked_add(bytes.len() as u64).filter(|&end| end <= self.len);
+        let end = end.ok_or(TransferError::OutOfRange)?;
+        let written = match &mut self.way {
             Way::Near(memory) => {
-                if let Err(error) = core.reach(self.key, Rights::WRITE) {
-                    let error = match error {
-                        RegionError::Send(_) => TransferError::Invalid(Why::PeerLost),
-                        _ => TransferError::Invalid(Why::Unexported),
-                    };
-                    self.failed = Some(error);
-                    return Err(error);
-                }
-                let written = memory.write((self.offset + at) as usize, bytes);
-                if written { Ok(()) } else { Err(TransferError::OutOfRange) }
+                // Whether it is still ours to write.
+                core.reach(self.key, Rights::WRITE)?;
+                memory.write((self.offset + at) as usize, bytes)
             }
             Way::Far(far) => {
-                if !far.memory.write(at as usize, bytes) {
-                    return Err(TransferError::OutOfRange);
-                }
-                if !bytes.is_empty() {
-                    let (first, last) = (at as usize / PAGE, (at as usize + bytes.len() - 1) / PAGE);
-                    far.dirty[first..=last].fill(true);
-                    far.any = true;
-                    if far.due.is_none() {
-                        far.due = Some(Instant::now() + self.every);
-                    }
-                }
-                Ok(())
+                far.written.add(at, end);
+                far.due.get_or_insert_with(|| Instant::now() + self.every);
+                far.memory.write(at as usize, bytes)
             }
-        }
+        };
+        if written { Ok(()) } else { Err(TransferError::OutOfRange) }
     }
 
     /// The memory to write to by other means, and where in it the binding begins. From now on everything is compared.
@@ -124,10 +99,12 @@ impl BindEntry {
         match &mut self.way {
             Way::Near(memory) => (memory.clone(), self.offset),
             Way::Far(far) => {
-                far.untracked = true;
-                if far.due.is_none() {
-                    far.due = Some(Instant::now() + self.every);
-                }
+                far.twin.get_or_insert_with(|| {
+                    let mut twin = vec![0; far.memory.len()];
+                    read(&far.memory, 0, &mut twin);
+                    twin
+                });
+                far.due.get_or_insert_with(|| Instant::now() + self.every);
                 (far.memory.clone(), 0)
             }
         }
@@ -145,100 +122,127 @@ impl BindEntry {
     pub fn is_clean(&self) -> bool {
         match &self.way {
             Way::Near(_) => true,
-            Way::Far(far) => self.ops.is_empty() && !far.any,
+            Way::Far(far) => self.ops.is_empty() && far.written.0.is_empty(),
         }
     }
 
-    /// Takes the outcomes of updates on their way.
-    pub fn reap(&mut self, core: &mut Endpoint) {
+    /// Takes the outcomes of updates on their way; true if there are any.
+    fn reap(&mut self, core: &mut Endpoint) -> bool {
+        let before = self.ops.len();
         let failed = &mut self.failed;
         self.ops.retain(|&op| match core.take(op) {
             None => true,
             Some(Ok(_)) => false,
-            Some(Err(RegionError::BadKey)) => {
-                failed.get_or_insert(TransferError::Invalid(Why::Unexported));
-                false
-            }
             Some(Err(error)) => {
-                failed.get_or_insert(TransferError::Refused(error));
+                failed.get_or_insert(error.into());
                 false
             }
         });
+        self.ops.len() != before
     }
 
-    /// Sends what has changed, as far as there is room. What found none is tried again at the next poll.
+    /// Sends what was written, as far as there is room. What found none is tried again at the next poll.
     pub fn flush(&mut self, core: &mut Endpoint, counters: &mut Counters) {
-        self.reap(core);
         let Way::Far(far) = &mut self.way else { return };
-        let all = far.untracked;
-        let mut page = vec![0; PAGE];
-        let mut left = false;
-        for number in (0..far.dirty.len()).filter(|&number| all || far.dirty[number]).collect::<Vec<_>>() {
-            let at = number * PAGE;
-            let page = &mut page[..PAGE.min(far.twin.len() - at)];
-            if !far.memory.read(at, page) {
-                continue;
-            }
-            far.dirty[number] = false;
-            for (from, to) in changes(&far.twin[at..at + page.len()], page) {
-                let offset = self.offset + (at + from) as u64;
-                match core.put(self.key, offset, &page[from..to]) {
-                    Ok(op) => {
-                        self.ops.push(op);
-                        far.twin[at + from..at + to].copy_from_slice(&page[from..to]);
-                        counters.updates += 1;
-                        counters.update_bytes += (to - from) as u64;
-                    }
-                    Err(RegionError::Send(SendError::Full)) => {
-                        far.dirty[number] = true;
-                        left = true;
-                        break;
-                    }
-                    Err(error) => {
-                        self.failed.get_or_insert(TransferError::Refused(error));
-                        return;
-                    }
+        far.compare();
+        let mut piece = [0; PIECE];
+        while let Some((from, to)) = far.written.first(PIECE as u64) {
+            let bytes = &mut piece[..(to - from) as usize];
+            read(&far.memory, from as usize, bytes);
+            match core.put(self.key, self.offset + from, bytes) {
+                Ok(op) => self.ops.push(op),
+                Err(RegionError::Send(SendError::Full)) => break,
+                Err(error) => {
+                    self.failed.get_or_insert(error.into());
+                    return;
                 }
             }
+            far.written.remove_first(to);
+            if let Some(twin) = &mut far.twin {
+                twin[from as usize..to as usize].copy_from_slice(bytes);
+            }
+            counters.updates += 1;
+            counters.update_bytes += to - from;
         }
-        far.any = left;
         let now = Instant::now();
-        far.due = if left { Some(now) } else { far.untracked.then(|| now + self.every) };
+        far.due =
+            if far.written.0.is_empty() { far.twin.is_some().then(|| now + self.every) } else { Some(now) };
     }
 }
 
-/// The stretches of lines in which two pages differ.
-fn changes(old: &[u8], new: &[u8]) -> Vec<(usize, usize)> {
-    let mut stretches: Vec<(usize, usize)> = Vec::new();
-    if old == new {
-        return stretches;
-    }
-    for (number, (a, b)) in old.chunks(LINE).zip(new.chunks(LINE)).enumerate() {
-        if a != b {
-            let (from, to) = (number * LINE, number * LINE + b.len());
-            match stretches.last_mut() {
-                Some(last) if last.1 == from => last.1 = to,
-                _ => stretches.push((from, to)),
+impl Far {
+    /// Finds what was written behind our back.
+    fn compare(&mut self) {
+        let Some(twin) = &self.twin else { return };
+        let mut piece = [0; PIECE];
+        for (number, old) in twin.chunks(PIECE).enumerate() {
+            let (at, new) = (number * PIECE, &mut piece[..old.len()]);
+            read(&self.memory, at, new);
+            if old == new {
+                continue;
+            }
+            let differ = |&i: &usize| old[i] != new[i];
+            let mut next = 0;
+            while let Some(from) = (next..old.len()).find(differ) {
+                next = (from..old.len()).find(|i| !differ(i)).unwrap_or(old.len());
+                self.written.add((at + from) as u64, (at + next) as u64);
             }
         }
     }
-    stretches
+}
+
+/// Reads what lies in a binding's memory.
+fn read(memory: &Memory, at: usize, into: &mut [u8]) {
+    assert!(memory.read(at, into), "only what lies in it was written");
+}
+
+/// Parts of a buffer that do not touch each other: where each begins, and where it ends.
+#[derive(Debug, Default)]
+struct Stretches(BTreeMap<u64, u64>);
+
+impl Stretches {
+    /// Adds a part; all that it touches becomes one with it.
+    fn add(&mut self, mut from: u64, mut to: u64) {
+        if from == to {
+            return;
+        }
+        let touching = |all: &BTreeMap<u64, u64>, from, to| {
+            all.range(..=to).next_back().map(|(&start, &end)| (start, end)).filter(|&(_, end)| end >= from)
+        };
+        while let Some((start, end)) = touching(&self.0, from, to) {
+            self.0.remove(&start);
+            (from, to) = (from.min(start), to.max(end));
+        }
+        self.0.insert(from, to);
+    }
+
+    /// The first part, or its first `most` bytes.
+    fn first(&self, most: u64) -> Option<(u64, u64)> {
+        self.0.first_key_value().map(|(&from, &to)| (from, to.min(from + most)))
+    }
+
+    /// Forgets the first part up to `end`.
+    fn remove_first(&mut self, end: u64) {
+        if let Some((_, to)) = self.0.pop_first().filter(|&(_, to)| to > end) {
+            self.0.insert(end, to);
+        }
+    }
 }
 
 impl Engine {
     /// Flushes the bindings that are due; says when the next one is.
     pub fn flush_due(&mut self, core: &mut Endpoint) -> Option<Instant> {
-        let Engine { bindings, imports, counters, .. } = self;
+        let Engine { bindings, imports, counters, news, .. } = self;
         let mut next: Option<Instant> = None;
         let now = Instant::now();
         for (_, binding) in bindings.iter_mut() {
-            if let Some(ImportState::Invalid(why)) = imports.get(binding.import).map(|import| import.state) {
-                binding.failed.get_or_insert(TransferError::Invalid(why));
+            let valid = imports.get(binding.import).ok_or(TransferError::NoSuch).and_then(ImportEntry::valid);
+            if let Err(error) = valid {
+                binding.failed.get_or_insert(error);
             }
+            *news += u64::from(binding.reap(core));
             if binding.due().is_some_and(|due| due <= now) {
                 binding.flush(core, counters);
-            } else {
-                binding.reap(core);
             }
             next = next.into_iter().chain(binding.due()).min();
         }
@@ -248,16 +252,32 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
-    #[test]
-    fn only_lines_that_differ_are_sent() {
-        let old = vec![0; 300];
-        let mut new = old.clone();
-        assert!(changes(&old, &new).is_empty());
-        (new[0], new[130], new[299]) = (1, 1, 1);
-        assert_eq!(changes(&old, &new), [(0, 64), (128, 192), (256, 300)]);
-        new[70] = 1;
-        assert_eq!(changes(&old, &new), [(0, 192), (256, 300)]);
+    proptest! {
+        #[test]
+        fn stretches_are_exactly_what_was_added(parts in prop::collection::vec((0u64..200, 0u64..40), 0..30)) {
+            let mut stretches = Stretches::default();
+            let mut bytes = [false; 256];
+            for (from, len) in parts {
+                stretches.add(from, from + len);
+                bytes[from as usize..(from + len) as usize].fill(true);
+            }
+            let mut last = None;
+            for (&from, &to) in &stretches.0 {
+                prop_assert!(from < to && last.is_none_or(|last| last < from), "apart and in order");
+                last = Some(to);
+            }
+            while let Some((from, to)) = stretches.first(16) {
+                prop_assert!(to - from <= 16);
+                for byte in &mut bytes[from as usize..to as usize] {
+                    prop_assert!(std::mem::replace(byte, false));
+                }
+                stretches.remove_first(to);
+            }
+            prop_assert_eq!(bytes, [false; 256]);
+        }
     }
 }

@@ -10,8 +10,8 @@ use super::bind::BindEntry;
 use super::names::{
     Arrival, Export, Import, ImportError, Invalidated, Notify, RedirectError, Redirected, TransferError, Why,
 };
-use super::utlb::Utlb;
 use super::wire::{self, Kind};
+use crate::registered::Registered;
 use crate::slab::{Slab, Slot};
 
 /// What a node counted.
@@ -30,10 +30,10 @@ pub struct Counters {
     pub late: u64,
     /// Notification handlers run.
     pub notifications: u64,
+    /// Notifications and arrivals that were not kept, because too many waited.
+    pub dropped: u64,
     /// Packets that make no sense.
     pub strays: u64,
-    /// Packets taken.
-    pub packets: u64,
 }
 
 pub(super) type Handler = Box<dyn FnMut(&Arrival) + Send>;
@@ -144,7 +144,8 @@ pub(super) struct Engine {
     pub transfers: Slab<TransferEntry>,
     pub redirections: Slab<RedirectEntry>,
     pub bindings: Slab<BindEntry>,
-    pub utlb: Utlb,
+    /// Places to which transfers are re-aimed, each registered for one peer.
+    pub utlb: Registered<Peer, Key>,
     /// Imports with transfers under way.
     pub busy: Vec<Slot>,
     /// Operations whose outcome nobody wants any more.
@@ -153,6 +154,8 @@ pub(super) struct Engine {
     /// Notifications that wait for their handlers.
     pub due: VecDeque<Arrival>,
     pub counters: Counters,
+    /// Counted up whenever something happens that somebody may wait for.
+    pub news: u64,
 }
 
 impl fmt::Debug for Engine {
@@ -163,10 +166,14 @@ impl fmt::Debug for Engine {
 
 /// Arrivals that nobody claims, kept for each importer.
 const UNCLAIMED_MAX: usize = 1024;
+/// Notifications that are kept while they are blocked.
+const DUE_MAX: usize = 1 << 14;
+/// Imports of one buffer.
+const IMPORTERS_MAX: usize = 1 << 20;
 
 impl Deliver for Engine {
     fn deliver(&mut self, core: &mut Endpoint, packet: Incoming<'_>) -> Flow {
-        self.counters.packets += 1;
+        self.news += 1;
         let handled = match Kind::of(packet.port).filter(|_| packet.stream.is_none()) {
             Some(kind) => self.on_packet(core, kind, packet),
             None => None,
@@ -176,7 +183,8 @@ impl Deliver for Engine {
     }
 
     #[cold]
-    fn peer_lost(&mut self, core: &mut Endpoint, peer: Peer) {
+    fn peer_lost(&mut self, _: &mut Endpoint, peer: Peer) {
+        self.news += 1;
         let lost: Vec<Slot> =
             self.imports.iter().filter(|(_, import)| import.peer == peer).map(|(id, _)| id).collect();
         for id in lost {
@@ -190,7 +198,7 @@ impl Deliver for Engine {
             export.importers.retain(|importer| importer.peer != peer);
         }
         for id in failed {
-            self.end_redirection(core, id, Err(RedirectError::PeerLost));
+            self.end_redirection(id, Err(RedirectError::PeerLost));
         }
     }
 }
@@ -204,12 +212,13 @@ impl Engine {
             transfers: Slab::default(),
             redirections: Slab::default(),
             bindings: Slab::default(),
-            utlb: Utlb::new(utlb),
+            utlb: Registered::new(utlb),
             busy: Vec::new(),
             orphans: Vec::new(),
             events: VecDeque::new(),
             due: VecDeque::new(),
             counters: Counters::default(),
+            news: 0,
         }
     }
 
@@ -222,7 +231,7 @@ impl Engine {
                 self.on_import(core, from, imm as u32, import);
                 Some(())
             }
-            Kind::Imported => self.on_imported(&mut packet),
+            Kind::Imported => self.on_imported(core, &mut packet),
             Kind::Unimport => {
                 let import = packet.read_u64()? as u32;
                 let (_, export) = self.exports.find(imm as u32)?;
@@ -230,7 +239,7 @@ impl Engine {
                 let at = export.importers.iter().position(of)?;
                 let gone = export.importers.remove(at);
                 for id in gone.waiting {
-                    self.end_redirection(core, id, Err(RedirectError::PeerLost));
+                    self.end_redirection(id, Err(RedirectError::PeerLost));
                 }
                 Some(())
             }
@@ -239,7 +248,7 @@ impl Engine {
                 self.invalidate(id, Why::Unexported);
                 Some(())
             }
-            Kind::Arrived => self.on_arrived(core, &mut packet),
+            Kind::Arrived => self.on_arrived(&mut packet),
             Kind::Redirect => {
                 let (turn, room) = (packet.read_u64()? as u32, packet.read_u64()?);
                 let at = packet.read_u64()?;
@@ -269,6 +278,7 @@ impl Engine {
             Some((_, export)) if matches!(&export.who, Who::Only(peers) if !peers.contains(&from)) => {
                 wire::DENIED
             }
+            Some((_, export)) if export.importers.len() >= IMPORTERS_MAX => wire::TOO_MANY,
             Some((_, export)) if !export.redirectable => wire::GRANTED,
             Some((_, export)) => {
                 let here = |importer: &Importer| importer.peer == from && importer.import.is_some();
@@ -295,13 +305,19 @@ impl Engine {
         self.send_aims(core, id, from);
     }
 
-    fn on_imported(&mut self, packet: &mut Incoming<'_>) -> Option<()> {
+    fn on_imported(&mut self, core: &mut Endpoint, packet: &mut Incoming<'_>) -> Option<()> {
         let (verdict, export) = (packet.read_u64()?, packet.read_u64()? as u32);
         let mut key = [0; Key::BYTES];
         let whole = packet.read(&mut key) == Key::BYTES;
         let key = Key::from_bytes(key);
-        let (_, import) =
-            self.imports.find(packet.imm as u32).filter(|(_, import)| import.peer == packet.from)?;
+        let (from, name) = (packet.from, packet.imm as u32);
+        let Some((_, import)) = self.imports.find(name).filter(|(_, import)| import.peer == from) else {
+            // Nobody waits for it any more, and its owner is not to think so.
+            if verdict <= wire::GRANTED_REDIRECTABLE {
+                unimport(core, from, export, name);
+            }
+            return Some(());
+        };
         if !matches!(import.state, ImportState::Asked) {
             return None;
         }
@@ -312,13 +328,14 @@ impl Engine {
             }
             wire::NOT_EXPORTED => ImportState::Refused(ImportError::NotExported),
             wire::TWICE => ImportState::Refused(ImportError::Twice),
+            wire::TOO_MANY => ImportState::Refused(ImportError::TooMany),
             _ => ImportState::Refused(ImportError::Denied),
         };
         Some(())
     }
 
     /// A transfer to a buffer of ours is in place, and its sender has something to say about it.
-    fn on_arrived(&mut self, core: &mut Endpoint, packet: &mut Incoming<'_>) -> Option<()> {
+    fn on_arrived(&mut self, packet: &mut Incoming<'_>) -> Option<()> {
         let word = packet.read_u64()?;
         let (offset, len) = (packet.read_u64()?, packet.read_u64()?);
         let from = packet.from;
@@ -331,18 +348,23 @@ impl Engine {
         let arrival = Arrival { export: Export(id), from, offset, len };
         if export.redirectable {
             match importer.waiting.pop_front() {
-                Some(claim) => self.claimed(core, claim, arrival, word & wire::REDIRECTED != 0),
+                Some(claim) => self.claimed(claim, arrival, word & wire::REDIRECTED != 0),
                 None => {
                     importer.turn = importer.turn.wrapping_add(1);
                     if importer.unclaimed.len() >= UNCLAIMED_MAX {
                         importer.unclaimed.pop_front();
+                        self.counters.dropped += 1;
                     }
                     importer.unclaimed.push_back(arrival);
                 }
             }
         }
-        if word & wire::TELL != 0 && self.due.len() < UNCLAIMED_MAX * 16 {
-            self.due.push_back(arrival);
+        if word & wire::TELL != 0 {
+            if self.due.len() < DUE_MAX {
+                self.due.push_back(arrival);
+            } else {
+                self.counters.dropped += 1;
+            }
         }
         Some(())
     }
@@ -401,6 +423,13 @@ impl Engine {
         self.numbers.insert(number, id);
         Ok(Export(id))
     }
+}
+
+/// Tells the owner of a buffer that an import of ours is no more. If it is gone, so is what it knew of us.
+pub(super) fn unimport(core: &mut Endpoint, owner: Peer, export: u32, import: u32) {
+    let _ = core.reply_with(owner, Kind::Unimport.port(), u64::from(export), 8, |wire| {
+        wire.write_u64(u64::from(import));
+    });
 }
 
 impl Importer {

@@ -53,7 +53,6 @@ mod names;
 mod node;
 mod redirect;
 mod update;
-mod utlb;
 mod wire;
 
 pub use engine::Counters;
@@ -62,4 +61,5 @@ pub use names::{
     RedirectError, Redirected, Redirection, Transfer, TransferError, Why,
 };
 pub use node::Vmmc;
-pub use utlb::UtlbCounters;
+
+pub use crate::registered::CacheCounters;

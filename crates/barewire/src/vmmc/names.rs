@@ -154,7 +154,7 @@ pub enum TransferError {
     /// The bytes do not all lie in their source.
     #[error("the bytes do not all lie in their source")]
     SourceRange,
-    /// The owner refused.
+    /// The owner refused, or the core.
     #[error(transparent)]
     Refused(RegionError),
     /// A node has at most a million of each.
@@ -163,6 +163,16 @@ pub enum TransferError {
     /// The wait ended first.
     #[error(transparent)]
     Wait(#[from] WaitError),
+}
+
+impl From<RegionError> for TransferError {
+    fn from(error: RegionError) -> TransferError {
+        match error {
+            RegionError::BadKey => TransferError::Invalid(Why::Unexported),
+            RegionError::Send(SendError::Lost(_)) => TransferError::Invalid(Why::PeerLost),
+            error => TransferError::Refused(error),
+        }
+    }
 }
 
 /// Why a redirection came to nothing, or was not made.
@@ -181,8 +191,8 @@ pub enum RedirectError {
     /// The transfer was longer than the new place. It is in the default buffer.
     #[error("the transfer is longer than the new place; it is in the default buffer")]
     TooLong,
-    /// The peer is gone.
-    #[error("the peer is gone")]
+    /// The peer is gone, or has freed its import.
+    #[error("the peer is gone, or has freed its import")]
     PeerLost,
     /// A node has at most a million of each.
     #[error("a node has at most a million of each kind")]

@@ -4,16 +4,16 @@ use std::time::{Duration, Instant};
 
 use barewire_core::region::{Memory, Rights, Who};
 use barewire_core::wait::Waiting;
-use barewire_core::{Endpoint, Peer, PeerState, SendError, WaitError};
+use barewire_core::{Endpoint, Peer, SendError, WaitError};
 
 use super::bind::BindEntry;
-use super::engine::{Counters, Engine, ExportEntry, ImportEntry, ImportState, Importer, Stage};
+use super::engine::{Counters, Engine, ExportEntry, ImportEntry, ImportState, Importer, Stage, unimport};
 use super::names::{
     Arrival, Binding, Export, ExportError, ExportOptions, Import, ImportError, Invalidated, Notify,
     RedirectError, Redirected, Redirection, Transfer, TransferError, Why,
 };
-use super::utlb::UtlbCounters;
 use super::wire::Kind;
+use crate::registered::CacheCounters;
 use crate::slab::Slot;
 
 /// Buffers that stay registered unless somebody says otherwise.
@@ -47,26 +47,72 @@ impl Vmmc {
     }
 
     /// What the node counted.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// let export = node.export(&buffer, 1, Who::Anyone).unwrap();
+    /// let proxy = node.import(me, 1, None).unwrap();
+    /// let transfer = node.send(proxy, 0, (&Memory::private(8), 0, 8), Notify::Quiet).unwrap();
+    /// node.finish(transfer, None).unwrap();
+    /// assert_eq!((node.counters().transfers, node.counters().strays), (1, 0));
+    /// ```
     pub fn counters(&self) -> Counters {
         self.engine.counters
     }
 
     /// What the cache of registered buffers did, and how many it holds.
-    pub fn utlb(&self) -> (UtlbCounters, usize) {
+    pub fn utlb(&self) -> (CacheCounters, usize) {
         (self.engine.utlb.counters, self.engine.utlb.len())
     }
 
     /// Sets how many buffers stay registered (default 64).
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// node.set_utlb_capacity(0); // nothing stays registered, so every redirected transfer is copied
+    /// let options = ExportOptions { redirectable: true };
+    /// let export = node.export_with(&buffer, 1, Who::Anyone, options).unwrap();
+    /// let proxy = node.import(me, 1, None).unwrap();
+    /// let redirection = node.redirect(export, me, (&Memory::shared(10).unwrap(), 0, 10)).unwrap();
+    /// node.send(proxy, 0, (&Memory::private(10), 0, 10), Notify::Quiet).unwrap();
+    /// assert_eq!(node.redirected(redirection, None), Ok(Redirected { len: 10, copies: 1 }));
+    /// ```
     pub fn set_utlb_capacity(&mut self, buffers: usize) {
-        self.engine.utlb.resize(&mut self.core, buffers);
+        self.engine.utlb.resize(buffers);
+        self.engine.shrink_utlb(&mut self.core, 0);
     }
 
     /// Lets others write to `memory`: whoever `who` names may import it by its number.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// node.export(&buffer, 1, Who::Only(vec![me])).unwrap();
+    /// assert!(matches!(node.export(&buffer, 1, Who::Anyone), Err(ExportError::NumberTaken(1))));
+    /// ```
     pub fn export(&mut self, memory: &Memory, number: u32, who: Who) -> Result<Export, ExportError> {
         self.export_with(memory, number, who, ExportOptions::default())
     }
 
     /// [`Vmmc::export`] with options.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// let export = node.export_with(&buffer, 1, Who::Anyone, ExportOptions { redirectable: true }).unwrap();
+    /// node.import(me, 1, None).unwrap();
+    /// assert_eq!(node.import(me, 1, None), Err(ImportError::Twice));
+    /// ```
     pub fn export_with(
         &mut self,
         memory: &Memory,
@@ -78,6 +124,18 @@ impl Vmmc {
     }
 
     /// Takes a buffer back: all imports of it are invalid from now on, and their holders are told.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// let export = node.export(&buffer, 1, Who::Anyone).unwrap();
+    /// let proxy = node.import(me, 1, None).unwrap();
+    /// node.unexport(export).unwrap();
+    /// let event = node.wait("the news", None, Vmmc::next_event).unwrap();
+    /// assert_eq!((event.import, event.why), (proxy, Why::Unexported));
+    /// ```
     pub fn unexport(&mut self, export: Export) -> Result<(), ExportError> {
         let entry: ExportEntry = self.engine.exports.remove(export.0).ok_or(ExportError::NoSuch)?;
         self.engine.numbers.remove(&entry.number);
@@ -88,7 +146,7 @@ impl Vmmc {
                 let _ = self.core.reply_with(peer, Kind::Invalid.port(), u64::from(import), 0, |_| {});
             }
             for id in waiting {
-                self.engine.end_redirection(&mut self.core, id, Err(RedirectError::NoSuch));
+                self.engine.end_redirection(id, Err(RedirectError::NoSuch));
             }
         }
         Ok(())
@@ -96,8 +154,19 @@ impl Vmmc {
 
     /// Asks `peer` for the buffer it exported under `number`; [`Vmmc::import_done`] says what came of it. A peer that was gone is
     /// looked for anew.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// let proxy = node.import_request(me, 1).unwrap(); // its owner has not answered
+    /// assert_eq!(node.import_done(proxy), None);
+    /// let answer = node.wait("an answer", None, |node| node.import_done(proxy)).unwrap();
+    /// assert_eq!(answer, Err(ImportError::NotExported));
+    /// ```
     pub fn import_request(&mut self, peer: Peer, number: u32) -> Result<Import, ImportError> {
-        if matches!(self.core.peer_state(peer), PeerState::Left | PeerState::Lost(_)) {
+        if self.core.is_gone(peer) {
             self.core.forget(peer);
         }
         let entry = ImportEntry {
@@ -138,6 +207,16 @@ impl Vmmc {
 
     /// Imports a buffer, waiting for its owner to export it and to answer. With a `timeout` it also waits for an owner that is gone to
     /// come back; without one it does not.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// node.export(&buffer, 1, Who::Anyone).unwrap();
+    /// let proxy = node.import(me, 1, None).unwrap();
+    /// assert_eq!(node.import_len(proxy), Some(100));
+    /// ```
     pub fn import(
         &mut self,
         peer: Peer,
@@ -185,14 +264,21 @@ impl Vmmc {
     }
 
     /// Frees an import. Transfers under way end with it.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// node.export(&buffer, 1, Who::Anyone).unwrap();
+    /// let proxy = node.import(me, 1, None).unwrap();
+    /// node.unimport(proxy).unwrap();
+    /// assert_eq!(node.unimport(proxy), Err(ImportError::NoSuch));
+    /// ```
     pub fn unimport(&mut self, import: Import) -> Result<(), ImportError> {
         let entry = self.engine.imports.get(import.0).ok_or(ImportError::NoSuch)?;
-        if let (ImportState::Valid(valid), peer) = (entry.state, entry.peer) {
-            let name = u64::from(import.0.short());
-            // If the peer is gone, so is what it knew of us.
-            let _ = self.core.reply_with(peer, Kind::Unimport.port(), u64::from(valid.export), 8, |wire| {
-                wire.write_u64(name);
-            });
+        if let ImportState::Valid(valid) = entry.state {
+            unimport(&mut self.core, entry.peer, valid.export, import.0.short());
         }
         let doomed: Vec<Slot> = entry.queue.iter().copied().collect();
         for id in doomed {
@@ -209,6 +295,23 @@ impl Vmmc {
 
     /// Deliberate update: writes bytes of `source` (from where, how many) into the imported buffer at `offset`. The source must
     /// not change until the transfer has ended.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// node.export(&buffer, 1, Who::Anyone).unwrap();
+    /// let proxy = node.import(me, 1, None).unwrap();
+    /// let source = Memory::private(8);
+    /// assert!(source.write(0, b"one two "));
+    /// let transfer = node.send(proxy, 50, (&source, 4, 3), Notify::Quiet).unwrap();
+    /// node.finish(transfer, None).unwrap();
+    /// let mut there = [0; 3];
+    /// assert!(buffer.read(50, &mut there));
+    /// assert_eq!(&there, b"two");
+    /// assert_eq!(node.send(proxy, 98, (&source, 0, 3), Notify::Quiet), Err(TransferError::OutOfRange));
+    /// ```
     pub fn send(
         &mut self,
         import: Import,
@@ -219,7 +322,7 @@ impl Vmmc {
         self.engine.send(&mut self.core, import, offset, source, notify)
     }
 
-    /// What became of a transfer; `None` while it is under way. Told once.
+    /// What became of a transfer; `None` while it is under way. Told once; until then the node remembers it.
     pub fn transfer_done(&mut self, transfer: Transfer) -> Option<Result<(), TransferError>> {
         let outcome = match self.engine.transfers.get(transfer.0) {
             None => return Some(Err(TransferError::NoSuch)),
@@ -238,7 +341,22 @@ impl Vmmc {
     }
 
     /// Binds memory of this node to a part (offset and length) of an imported buffer: what is written to the binding appears there,
-    /// with a neighbour at once, elsewhere within `every` as long as the node is polled.
+    /// with a neighbour at once, elsewhere within `every` as long as the node is polled. It may overtake deliberate updates.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// node.export(&buffer, 1, Who::Anyone).unwrap();
+    /// let proxy = node.import(me, 1, None).unwrap();
+    /// let binding = node.bind(proxy, (10, 20), std::time::Duration::from_millis(1)).unwrap();
+    /// node.write(binding, 5, b"here").unwrap(); // and there, at 15
+    /// node.flush(binding, None).unwrap();
+    /// let mut there = [0; 4];
+    /// assert!(buffer.read(15, &mut there));
+    /// assert_eq!(&there, b"here");
+    /// ```
     pub fn bind(
         &mut self,
         import: Import,
@@ -249,18 +367,15 @@ impl Vmmc {
         if part.0.checked_add(part.1).is_none_or(|end| end > valid.key.len) {
             return Err(TransferError::OutOfRange);
         }
-        let owner = valid.key.owner;
-        let is_neighbour = self.core.wire_choice(owner).is_some_and(|choice| choice.starts_with("shm"));
-        let within = if is_neighbour { MAP_WITHIN } else { Duration::ZERO };
-        let near = self.wait("a neighbour's memory", Some(within), |node| {
+        let near = self.wait("a neighbour's memory", Some(MAP_WITHIN), |node| {
             match node.core.reach(valid.key, Rights::WRITE) {
-                Ok(memory) => memory.cloned().map(Ok),
-                Err(error) => Some(Err(TransferError::Refused(error))),
+                Ok(Some(memory)) => Some(Ok(Some(memory.clone()))),
+                Ok(None) => node.core.goes_by_packets(valid.key).then_some(Ok(None)),
+                Err(error) => Some(Err(error)),
             }
         });
         let near = match near {
-            Ok(near) => Some(near?),
-            // It is to be reached by packets.
+            Ok(near) => near?,
             Err(WaitError::TimedOut) => None,
             Err(error) => return Err(error.into()),
         };
@@ -271,10 +386,15 @@ impl Vmmc {
     /// Writes to bound memory.
     #[inline]
     pub fn write(&mut self, binding: Binding, at: u64, bytes: &[u8]) -> Result<(), TransferError> {
-        self.engine.bindings.get_mut(binding.0).ok_or(TransferError::NoSuch)?.write(&mut self.core, at, bytes)
+        let Engine { bindings, imports, .. } = &mut self.engine;
+        let entry = bindings.get_mut(binding.0).ok_or(TransferError::NoSuch)?;
+        imports.get(entry.import).ok_or(TransferError::NoSuch)?.valid()?;
+        entry.write(&mut self.core, at, bytes)
     }
 
-    /// The bound memory itself, and where in it the binding begins, for whoever writes by other means.
+    /// The bound memory itself, and where in it the binding begins, for whoever writes by other means. With a neighbour it is the
+    /// owner's memory, and stays so when the owner takes its buffer back: look at [`Vmmc::next_event`]. Elsewhere a write of
+    /// what was there already is not seen.
     pub fn binding_memory(&mut self, binding: Binding) -> Result<(Memory, u64), TransferError> {
         Ok(self.engine.bindings.get_mut(binding.0).ok_or(TransferError::NoSuch)?.memory())
     }
@@ -302,6 +422,20 @@ impl Vmmc {
 
     /// Re-aims the next transfer of `from` to a redirectable buffer that has not been re-aimed: it goes into a place (memory, from where,
     /// how many bytes at most). If it was too late for that, it is copied there.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// let export = node.export_with(&buffer, 1, Who::Anyone, ExportOptions { redirectable: true }).unwrap();
+    /// let proxy = node.import(me, 1, None).unwrap();
+    /// let place = Memory::shared(64).unwrap();
+    /// let redirection = node.redirect(export, me, (&place, 32, 32)).unwrap();
+    /// while node.poll() > 0 {} // the sender hears of it in time
+    /// node.send(proxy, 0, (&Memory::private(8), 0, 8), Notify::Quiet).unwrap();
+    /// assert_eq!(node.redirected(redirection, None), Ok(Redirected { len: 8, copies: 0 }));
+    /// ```
     pub fn redirect(
         &mut self,
         export: Export,
@@ -331,6 +465,18 @@ impl Vmmc {
     }
 
     /// The next transfer to a redirectable buffer that is in the default buffer and that no redirection claimed.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// let export = node.export_with(&buffer, 1, Who::Anyone, ExportOptions { redirectable: true }).unwrap();
+    /// let proxy = node.import(me, 1, None).unwrap();
+    /// node.send(proxy, 7, (&Memory::private(8), 0, 8), Notify::Quiet).unwrap();
+    /// let arrival = node.wait("a transfer", None, |node| node.next_arrival(export)).unwrap();
+    /// assert_eq!((arrival.offset, arrival.len), (7, 8));
+    /// ```
     pub fn next_arrival(&mut self, export: Export) -> Option<Arrival> {
         let importers = &mut self.engine.exports.get_mut(export.0)?.importers;
         importers.iter_mut().find_map(|importer| importer.unclaimed.pop_front())
@@ -347,7 +493,27 @@ impl Vmmc {
         Ok(())
     }
 
-    /// Blocks notifications: they queue until they are unblocked as often as they were blocked.
+    /// Blocks notifications: they queue until they are unblocked as often as they were blocked. More than 16 384 are not kept, but
+    /// counted ([`Counters::dropped`]).
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// # use std::sync::{Arc, atomic::{AtomicU32, Ordering}};
+    /// let export = node.export(&buffer, 1, Who::Anyone).unwrap();
+    /// let told = Arc::new(AtomicU32::new(0));
+    /// let count = Arc::clone(&told);
+    /// node.set_notification(export, move |_| drop(count.fetch_add(1, Ordering::Relaxed))).unwrap();
+    /// let proxy = node.import(me, 1, None).unwrap();
+    /// node.block_notifications();
+    /// node.send(proxy, 0, (&buffer, 0, 8), Notify::Tell).unwrap();
+    /// while node.poll() > 0 {}
+    /// assert_eq!(told.load(Ordering::Relaxed), 0);
+    /// assert_eq!(node.unblock_notifications(), 0);
+    /// assert_eq!(told.load(Ordering::Relaxed), 1);
+    /// ```
     pub fn block_notifications(&mut self) {
         self.blocked += 1;
     }
@@ -406,11 +572,11 @@ impl Vmmc {
             let due = self.engine.flush_due(&mut self.core).map(|due| due.saturating_duration_since(now));
             // A neighbour's writes bring no word, and what waits for room looks for it.
             let longest = left.into_iter().chain(due).chain([NAP]).min();
-            let before = self.engine.counters.packets;
+            let before = self.engine.news;
             let waiting = Waiting { what, on: None };
             let waited = self.core.wait_for(waiting, &mut self.engine, longest, |core, engine| {
                 engine.work(core);
-                engine.counters.packets != before
+                engine.news != before
             });
             match waited {
                 Ok(()) | Err(WaitError::TimedOut) => {}
@@ -430,7 +596,7 @@ fn is_passing(error: ImportError, left: Option<Duration>) -> bool {
 }
 
 /// How long binding waits for a neighbour to hand its memory over.
-const MAP_WITHIN: Duration = Duration::from_millis(500);
+const MAP_WITHIN: Duration = Duration::from_secs(10);
 
 impl Engine {
     /// Moves what is under way.

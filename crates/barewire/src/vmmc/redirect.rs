@@ -4,7 +4,7 @@
 //! the data goes straight to the new place; if not, it is in the default buffer and the receiver copies it from there. Both
 //! agree which it was without asking, because the number is the same for both.
 
-use barewire_core::region::{Key, Memory};
+use barewire_core::region::{Key, Memory, Rights, Who};
 use barewire_core::{Endpoint, Peer};
 
 use super::engine::{Engine, Importer, RedirectEntry};
@@ -27,6 +27,9 @@ impl Engine {
         if at.checked_add(room).is_none_or(|end| end > memory.len() as u64) {
             return Err(RedirectError::Range);
         }
+        if core.is_gone(from) {
+            return Err(RedirectError::PeerLost);
+        }
         let of_peer = |importer: &Importer| importer.peer == from;
         let place = entry.importers.iter().position(of_peer).unwrap_or_else(|| {
             entry.importers.push(Importer::new(from, None));
@@ -47,11 +50,11 @@ impl Engine {
         };
         let id = self.redirections.insert(redirection).ok_or(RedirectError::TooMany)?;
         match arrived {
-            Some(arrival) => self.claimed(core, id, arrival, false),
+            Some(arrival) => self.claimed(id, arrival, false),
             None => {
                 importer.turn = turn.wrapping_add(1);
                 importer.waiting.push_back(id);
-                let key = self.utlb.pin(core, memory);
+                let key = self.pin(core, memory, from);
                 if let Some(entry) = self.redirections.get_mut(id) {
                     entry.key = key;
                 }
@@ -87,7 +90,7 @@ impl Engine {
     }
 
     /// The transfer that a redirection is for has arrived: at the new place, or in the default buffer.
-    pub fn claimed(&mut self, core: &mut Endpoint, id: Slot, arrival: Arrival, there: bool) {
+    pub fn claimed(&mut self, id: Slot, arrival: Arrival, there: bool) {
         let Some(entry) = self.redirections.get(id) else { return };
         let outcome = if there && arrival.len <= entry.room {
             self.counters.early += 1;
@@ -105,20 +108,38 @@ impl Engine {
             }
             Ok(Redirected { len: arrival.len, copies: 1 })
         };
-        self.end_redirection(core, id, outcome);
+        self.end_redirection(id, outcome);
     }
 
-    pub fn end_redirection(
-        &mut self,
-        _: &mut Endpoint,
-        id: Slot,
-        outcome: Result<Redirected, RedirectError>,
-    ) {
+    pub fn end_redirection(&mut self, id: Slot, outcome: Result<Redirected, RedirectError>) {
         if let Some(entry) = self.redirections.get_mut(id) {
+            self.news += 1;
             entry.outcome = Some(outcome);
             if let Some(key) = entry.key.take() {
                 self.utlb.unpin(key);
             }
+        }
+    }
+
+    /// A key with which `peer` may write to `memory`, in use until its redirection ends; `None` if the UTLB is full of such, or the
+    /// core makes no key.
+    fn pin(&mut self, core: &mut Endpoint, memory: &Memory, peer: Peer) -> Option<Key> {
+        if let Some(key) = self.utlb.pin(memory, &peer) {
+            return Some(key);
+        }
+        self.shrink_utlb(core, 1);
+        if self.utlb.is_full() {
+            return None;
+        }
+        let key = core.export(memory, Rights::WRITE, Who::Only(vec![peer])).ok()?;
+        self.utlb.insert(memory, peer, key);
+        Some(key)
+    }
+
+    /// Takes keys back until there is room for `more`, or all are in use.
+    pub fn shrink_utlb(&mut self, core: &mut Endpoint, more: usize) {
+        while let Some(key) = self.utlb.evict(more) {
+            core.revoke(key);
         }
     }
 }

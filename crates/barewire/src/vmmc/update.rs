@@ -1,7 +1,7 @@
 //! Deliberate update: the bytes go into the imported buffer, in order, and then the owner is told if it is to be.
 
 use barewire_core::region::{Memory, RegionError};
-use barewire_core::{Endpoint, SendError};
+use barewire_core::{Endpoint, Peer, SendError};
 
 use super::engine::{Engine, ImportEntry, ImportState, Stage, TransferEntry, Valid};
 use super::names::{Import, Notify, Transfer, TransferError, Why};
@@ -36,7 +36,7 @@ impl Engine {
 
     /// Moves an import's transfers as far as they go.
     pub fn advance(&mut self, core: &mut Endpoint, id: Slot) {
-        let Engine { imports, transfers, .. } = self;
+        let Engine { imports, transfers, news, .. } = self;
         let Some(import) = imports.get_mut(id) else { return };
         let ImportState::Valid(valid) = import.state else { return };
         let mut stale = false;
@@ -52,6 +52,7 @@ impl Engine {
                 break;
             }
             import.queue.pop_front();
+            *news += 1;
         }
         if stale {
             return self.invalidate(id, Why::Unexported);
@@ -88,7 +89,7 @@ impl ImportEntry {
             match core.put_from(valid.key, *offset, source, *at, *len) {
                 Ok(op) => transfer.stage = Stage::Under(op, None),
                 Err(RegionError::Send(SendError::Full)) => return false,
-                Err(error) => transfer.stage = Stage::Done(Err(TransferError::Refused(error))),
+                Err(error) => transfer.stage = Stage::Done(Err(error.into())),
             }
         }
         let TransferEntry { source, at, offset, len, .. } = &*transfer;
@@ -104,7 +105,7 @@ impl ImportEntry {
                     transfer.stage = Stage::Under(op, next);
                 }
                 Err(RegionError::Send(SendError::Full)) => return false,
-                Err(error) => transfer.stage = Stage::Done(Err(TransferError::Refused(error))),
+                Err(error) => transfer.stage = Stage::Done(Err(error.into())),
             }
         }
         if let Stage::Under(op, aim) = &transfer.stage {
@@ -114,11 +115,10 @@ impl ImportEntry {
                 Some(Ok(_)) => transfer.stage = Stage::Placed { redirected },
                 // The new place is gone again: the default buffer is not.
                 Some(Err(RegionError::BadKey)) if redirected => transfer.stage = Stage::Again,
-                Some(Err(RegionError::BadKey)) => {
-                    transfer.stage = Stage::Done(Err(TransferError::Invalid(Why::Unexported)));
-                    return true;
+                Some(Err(error)) => {
+                    transfer.stage = Stage::Done(Err(error.into()));
+                    return error == RegionError::BadKey;
                 }
-                Some(Err(error)) => transfer.stage = Stage::Done(Err(TransferError::Refused(error))),
             }
         }
         false
@@ -127,7 +127,7 @@ impl ImportEntry {
 
 impl TransferEntry {
     /// Ends a transfer that is in place, telling the owner if it is to be told; false while it is under way.
-    fn end(&mut self, core: &mut Endpoint, import: Slot, peer: barewire_core::Peer, valid: Valid) -> bool {
+    fn end(&mut self, core: &mut Endpoint, import: Slot, peer: Peer, valid: Valid) -> bool {
         match self.stage {
             Stage::Queued | Stage::Again | Stage::Under(..) => false,
             Stage::Done(_) => true,
@@ -144,7 +144,7 @@ impl TransferEntry {
                         Ok(()) => {}
                         Err(SendError::Full) => return false,
                         Err(error) => {
-                            self.stage = Stage::Done(Err(TransferError::Refused(error.into())));
+                            self.stage = Stage::Done(Err(RegionError::from(error).into()));
                             return true;
                         }
                     }

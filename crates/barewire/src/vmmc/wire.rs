@@ -7,7 +7,7 @@ use barewire_core::Port;
 pub(super) enum Kind {
     /// Wants to import: imm = number; payload: the import there.
     Import = 0,
-    /// The answer: imm = the import there; payload: verdict, export here, length of the buffer, key.
+    /// The answer: imm = the import there; payload: verdict, export here, and the key if it is granted.
     Imported = 1,
     /// The proxy is freed: imm = the export; payload: the import there.
     Unimport = 2,
@@ -15,7 +15,7 @@ pub(super) enum Kind {
     Invalid = 3,
     /// A transfer is in place: imm = the export; payload: the import there and flags, offset, length.
     Arrived = 4,
-    /// A transfer may be re-aimed: imm = the import there; payload: turn and room, offset, key.
+    /// A transfer may be re-aimed: imm = the import there; payload: turn, room, offset, key.
     Redirect = 5,
 }
 
@@ -46,3 +46,4 @@ pub(super) const GRANTED_REDIRECTABLE: u64 = 1;
 pub(super) const NOT_EXPORTED: u64 = 2;
 pub(super) const DENIED: u64 = 3;
 pub(super) const TWICE: u64 = 4;
+pub(super) const TOO_MANY: u64 = 5;

@@ -16,8 +16,8 @@ use automatic::*;
 use barewire::core::Peer;
 use barewire::core::region::{Memory, Who};
 use barewire::vmmc::{
-    Arrival, ExportError, ExportOptions, Import, ImportError, Notify, RedirectError, Redirected,
-    TransferError, Vmmc, Why,
+    Arrival, CacheCounters, ExportError, ExportOptions, Import, ImportError, Notify, RedirectError,
+    Redirected, TransferError, Vmmc, Why,
 };
 use common::{Meeting, pattern};
 use returning::*;
@@ -31,8 +31,10 @@ for_every_wire! {
     blocked_notifications_queue_until_the_last_block_is_gone
     the_cache_of_registered_buffers_is_bounded
     what_is_freed_twice_is_an_error
+    an_import_that_nobody_waits_for_is_no_import
     automatic_update_appears_within_its_bound
     automatic_update_finds_what_was_written_behind_its_back
+    automatic_update_touches_nothing_but_what_was_written
     a_peer_that_leaves_invalidates_its_imports_and_nothing_else
 }
 
@@ -133,9 +135,9 @@ fn writes_out_of_range_unauthorised_or_unexported_fail_and_touch_nothing(wires: 
         let doomed = member.node.export(&soon_gone, 2, Who::Only(vec![other])).unwrap();
         member.meet(meeting);
         assert_eq!(member.node.import(other, 1, PATIENCE), Err(ImportError::Denied));
-        let soon = Some(Duration::from_millis(20));
-        let missing = member.node.import(other, 99, soon);
-        assert!(matches!(missing, Err(ImportError::NotExported | ImportError::Wait(_))), "{missing:?}");
+        let missing = member.node.import_request(other, 99).unwrap();
+        let answer = member.node.wait("an answer", PATIENCE, |node| node.import_done(missing)).unwrap();
+        assert_eq!(answer, Err(ImportError::NotExported));
         let proxy = member.node.import(other, 2, PATIENCE).unwrap();
         assert_eq!(member.node.import_len(proxy), Some(4096));
         member.put(proxy, 4000, &[7; 96], Notify::Quiet).unwrap();
@@ -148,27 +150,20 @@ fn writes_out_of_range_unauthorised_or_unexported_fail_and_touch_nothing(wires: 
         assert_eq!(beyond, Err(TransferError::SourceRange));
         member.meet(meeting);
         member.node.unexport(doomed).unwrap();
-        // Not told yet or told already: it is refused either way.
-        let stale = member.put(proxy, 0, &[9; 64], Notify::Tell);
-        if stale.is_ok() {
-            // It was begun before the other took its buffer back.
-            member.node.wait("the news", PATIENCE, |node| node.next_event()).unwrap();
-        }
-        member
-            .node
-            .wait("the news", PATIENCE, |node| {
-                (node.import_done(proxy) == Some(Err(ImportError::Invalid(Why::Unexported)))).then_some(())
-            })
-            .unwrap();
+        // Nobody has heard of it yet, and it is refused all the same.
+        meeting.meet(|| {});
+        let unexported = TransferError::Invalid(Why::Unexported);
+        assert_eq!(member.put(proxy, 0, &[9; 64], Notify::Tell), Err(unexported));
+        let event = member.node.wait("the news", PATIENCE, |node| node.next_event()).unwrap();
+        assert_eq!((event.import, event.peer, event.why), (proxy, other, Why::Unexported));
+        assert_eq!(member.node.import_done(proxy), Some(Err(ImportError::Invalid(Why::Unexported))));
+        assert_eq!(member.put(proxy, 0, &[8; 64], Notify::Tell), Err(unexported));
         member.meet(meeting);
-        let before = read(&soon_gone, 0, 4096);
-        member.meet(meeting);
-        let refused = member.put(proxy, 0, &[8; 64], Notify::Tell);
-        assert_eq!(refused, Err(TransferError::Invalid(Why::Unexported)));
-        member.meet(meeting);
-        assert_eq!(read(&soon_gone, 0, 4096), before, "nothing was touched");
+        let expected = [vec![0; 4000], vec![7; 96]].concat();
+        assert!(read(&soon_gone, 0, 4096) == expected, "nothing but what was allowed is there");
         assert_eq!(read(&private, 0, 4096), [0; 4096]);
         assert!(member.told.lock().unwrap().is_empty());
+        assert_eq!(member.node.next_event(), None, "one event");
     });
 }
 
@@ -198,8 +193,7 @@ fn a_transfer_redirected_in_time_is_not_copied_and_a_late_one_once(wires: &Wires
         assert_eq!(read(&default, 5000, 9000), vec![0; 9000], "it never was in the default buffer");
         member.meet(meeting);
         // Late: the data is here already.
-        member.put(proxy, 5000, &pattern(8000, 2), Notify::Tell).unwrap();
-        member.node.wait("the data", PATIENCE, |node| (node.counters().packets > 0).then_some(())).unwrap();
+        member.put(proxy, 5000, &pattern(8000, 2), Notify::Quiet).unwrap();
         member.tell();
         member.hear(2);
         let late = member.node.redirect(export, other, (&place, 0, 9000)).unwrap();
@@ -273,16 +267,15 @@ fn blocked_notifications_queue_until_the_last_block_is_gone(wires: &Wires) {
         for i in 0..5 {
             member.put(member.proxy, 100 * i, &[i as u8], Notify::Tell).unwrap();
         }
-        let last = || read(&member.buffer, 400, 1) == [4];
-        member.node.wait("the data", PATIENCE, |_| last().then_some(())).unwrap();
-        let nap: Result<(), _> = member.node.wait("nothing", Some(Duration::from_millis(20)), |_| None);
-        assert!(nap.is_err());
+        member.meet(meeting);
+        // The answer to this comes behind all that the other has told us before.
+        member.node.import(member.other(), NUMBER, PATIENCE).unwrap();
+        assert_eq!(read(&member.buffer, 400, 1), [4]);
         assert!(member.told.lock().unwrap().is_empty(), "blocked");
         assert_eq!(member.node.unblock_notifications(), 1);
         member.node.poll();
         assert!(member.told.lock().unwrap().is_empty(), "still blocked once");
         assert_eq!(member.node.unblock_notifications(), 0);
-        member.hear(5);
         let offsets: Vec<u64> = member.told.lock().unwrap().iter().map(|arrival| arrival.offset).collect();
         assert_eq!(offsets, [0, 100, 200, 300, 400], "in order, none lost");
     });
@@ -290,7 +283,7 @@ fn blocked_notifications_queue_until_the_last_block_is_gone(wires: &Wires) {
 
 fn the_cache_of_registered_buffers_is_bounded(wires: &Wires) {
     const BUFFERS: usize = 6;
-    run(wires, |member, _| {
+    run(wires, |member, meeting| {
         member.node.set_utlb_capacity(3);
         let (_, export, proxy) = redirectable(member);
         let other = member.other();
@@ -300,16 +293,29 @@ fn the_cache_of_registered_buffers_is_bounded(wires: &Wires) {
             let place = &places[round / 2];
             let redirection = member.node.redirect(export, other, (place, 0, 100)).unwrap();
             assert!(member.node.utlb().1 <= 3);
+            member.meet(meeting);
             member.put(proxy, 0, &[round as u8; 100], Notify::Quiet).unwrap();
             member.node.redirected(redirection, PATIENCE).unwrap();
             assert_eq!(read(place, 0, 100), [round as u8; 100]);
         }
-        let (counters, held) = member.node.utlb();
-        assert_eq!(held, 3);
-        assert!(
-            counters.misses <= BUFFERS as u64 && counters.evictions == counters.misses - 3,
-            "{counters:?}"
-        );
+        let (CacheCounters { hits, misses, evictions, .. }, held) = member.node.utlb();
+        assert_eq!((hits, misses, evictions, held), (6, 6, 3, 3));
+        // All of them in use: what comes then is copied, and comes all the same.
+        let waiting: Vec<_> = places
+            .iter()
+            .map(|place| member.node.redirect(export, other, (place, 0, 100)).unwrap())
+            .collect();
+        assert_eq!(member.node.utlb().1, 3);
+        member.meet(meeting);
+        for round in 0..BUFFERS {
+            member.put(proxy, 0, &[round as u8 + 100; 100], Notify::Quiet).unwrap();
+            // The default buffer has room for one.
+            member.meet(meeting);
+            member.node.redirected(waiting[round], PATIENCE).unwrap();
+            member.meet(meeting);
+            assert_eq!(read(&places[round], 0, 100), [round as u8 + 100; 100]);
+        }
+        assert!(member.node.counters().late >= 3);
     });
 }
 
@@ -339,5 +345,25 @@ fn what_is_freed_twice_is_an_error(wires: &Wires) {
         assert_eq!(member.node.transfer_done(transfer), Some(Err(TransferError::NoSuch)));
         assert!(member.node.import_request(Peer(77), 1).is_err(), "there is no such peer");
         assert_eq!(member.node.next_event(), None, "nothing of that is a failure");
+    });
+}
+
+fn an_import_that_nobody_waits_for_is_no_import(wires: &Wires) {
+    run(wires, |member, _| {
+        let (_, _, proxy) = redirectable(member);
+        member.node.unimport(proxy).unwrap();
+        for _ in 0..5 {
+            // Freed before its owner can have answered. Each peer has one import of such a buffer at most.
+            let early = member.node.import_request(member.other(), 20).unwrap();
+            member.node.unimport(early).unwrap();
+        }
+        // The owner hears of the last answer that it was not wanted after it has heard this question.
+        let again = member.node.wait("its turn", PATIENCE, |node| {
+            let import = node.import_request(Peer(1 - member.me), 20).ok()?;
+            let answer = node.wait("an answer", PATIENCE, |node| node.import_done(import)).unwrap();
+            assert!(matches!(answer, Ok(()) | Err(ImportError::Twice)), "{answer:?}");
+            answer.is_ok().then_some(import)
+        });
+        member.put(again.unwrap(), 0, &[1; 10], Notify::Quiet).unwrap();
     });
 }
