@@ -212,7 +212,7 @@ impl Out {
         let sending = self.sending.as_mut().expect("set just above");
         while !sending.is_done() {
             match core.push(sending, &self.head, &data) {
-                Ok(_) => {}
+                Ok(()) => {}
                 Err(SendError::Full) => return Ok(false),
                 Err(error) => return Err(error),
             }

@@ -194,11 +194,11 @@ impl Link<'_> {
     }
 
     /// Takes a bulk transfer one step on.
-    pub fn push(&mut self, stream: &mut Stream, head: &Head, data: &Bulk<'_>) -> Result<usize, SendError> {
+    pub fn push(&mut self, stream: &mut Stream, head: &Head, data: &Bulk<'_>) -> Result<(), SendError> {
         match (self, stream) {
             (Link::Core(core), Stream::Core(sending)) => {
                 let at = sending.sent() as usize;
-                core.push_packet(sending, usize::MAX, |wire, n| head.gather(data, wire, at, n))
+                core.push_packet(sending, usize::MAX, |wire, n| head.gather(data, wire, at, n)).map(drop)
             }
             (Link::Via(carrier), Stream::Via(placing)) => carrier.push(placing, head, data),
             // A node has one wire for life, so a stream is always of its own kind.

@@ -60,6 +60,7 @@ mod streams;
 mod tables;
 mod wire;
 
+pub use crate::registered::CacheCounters;
 pub use barewire_sys::memory::Memory;
 pub use bulk::{Bulk, Place};
 pub use context::{Ctx, Returned};
@@ -67,7 +68,7 @@ pub use names::{
     Bundle, Code, Ep, EventMask, Name, NotAName, ReplyError, RequestError, TableError, Tag, WaitError,
 };
 pub use node::Node;
-pub use over_via::{CacheCounters, ViaConfig};
+pub use over_via::ViaConfig;
 pub use par::Par;
 pub use simple::{Call, CallError, Simple};
 pub use wire::ARGS_MAX;

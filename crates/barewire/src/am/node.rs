@@ -5,12 +5,13 @@ use std::time::Duration;
 use barewire_core::{Endpoint, Stats};
 use barewire_sys::memory::Memory;
 
-use super::context::{Ctx, medium_of};
+use super::context::{Body, Ctx, medium_of};
 use super::link::{Link, Wire};
-use super::names::{Bundle, Ep, EventMask, Name, TableError, Tag, WaitError};
-use super::over_via::{CacheCounters, Carrier, ViaConfig};
+use super::names::{Bundle, Code, Ep, EventMask, Name, TableError, Tag, WaitError};
+use super::over_via::{Carrier, ViaConfig};
 use super::side::{Side, Slot};
 use super::tables::{Backlog, EpEntry, NOBODY, Tables};
+use crate::registered::CacheCounters;
 
 /// Handlers of an endpoint, and translations.
 const TABLE_MAX: usize = 256;
@@ -61,6 +62,10 @@ impl<S> Node<S> {
     /// pair of endpoints that talk, a send and a receive for every message that can be on its way, and RDMA for bulk data. All
     /// nodes of a job must be carried alike.
     ///
+    /// Bulk data does not wait for handlers: a transfer may overwrite what an earlier one has put into the same place before that
+    /// one's handler runs. Between nodes that trust each other only: whoever is connected to an endpoint can write to its
+    /// segment while that is open to somebody.
+    ///
     /// ```
     /// use barewire::am::{Node, Tag, ViaConfig};
     /// use barewire::core::{Config, Endpoint, job::Job};
@@ -85,6 +90,14 @@ impl<S> Node<S> {
     }
 
     /// The NIC that carries the messages, if one does, to look at.
+    ///
+    /// ```
+    /// # use barewire::am::{Node, ViaConfig};
+    /// # use barewire::core::{Config, Endpoint, job::Job};
+    /// # let core = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let node = Node::over_via(core, ViaConfig::default(), ());
+    /// assert_eq!(node.nic().unwrap().counters().sends, 0);
+    /// ```
     pub fn nic(&self) -> Option<&crate::via::Nic> {
         match &self.wire {
             Wire::Core(_) => None,
@@ -93,6 +106,14 @@ impl<S> Node<S> {
     }
 
     /// What the cache of registered sources did, if a NIC carries the messages.
+    ///
+    /// ```
+    /// # use barewire::am::{Node, ViaConfig};
+    /// # use barewire::core::{Config, Endpoint, job::Job};
+    /// # let core = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let node = Node::new(core, ());
+    /// assert_eq!(node.cache_counters(), None); // the core needs no registration
+    /// ```
     pub fn cache_counters(&self) -> Option<CacheCounters> {
         match &self.wire {
             Wire::Core(_) => None,
@@ -162,12 +183,15 @@ impl<S> Node<S> {
         Ok(Ep(index))
     }
 
-    /// Frees an endpoint. Messages for it come back to their senders from now on; its name is not used again.
+    /// Frees an endpoint. Messages for it come back to their senders, those that wait too; its name is not used again.
     pub fn free_endpoint(&mut self, ep: Ep) -> Result<(), TableError> {
-        let waiting = self.side(ep)?.queue.len();
-        self.tables.backlog.queued -= waiting;
+        let waiting = std::mem::take(&mut self.side(ep)?.queue);
+        self.tables.backlog.queued -= waiting.len();
         self.tables.eps[usize::from(ep.0)] = None;
         self.wire.close_segment(ep.0);
+        for (parcel, data) in waiting {
+            self.tables.give_back(&mut self.wire.link(), &parcel, Body::Kept(&data), Code::BadEndpoint);
+        }
         Ok(())
     }
 

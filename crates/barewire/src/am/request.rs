@@ -173,13 +173,13 @@ impl<S> Node<S> {
     fn stream(&mut self, ep: Ep, wish: &Wish<'_>, ticket: Ticket, mut sending: Stream) -> Result<(), Stop> {
         let head = Head::new(ticket.tag, wish.offset, wish.args);
         let bundle = self.sending_side(ep)?.bundle;
-        let mut sent = Ok(0);
+        let mut sent = Ok(());
         self.wait_until(bundle, None, |core, _| {
             while !sending.is_done() && sent.is_ok() {
                 sent = core.push(&mut sending, &head, &wish.data);
             }
             if sent == Err(SendError::Full) {
-                sent = Ok(0);
+                sent = Ok(());
                 return false;
             }
             true

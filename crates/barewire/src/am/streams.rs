@@ -8,7 +8,7 @@ use super::context::Body;
 use super::link::Link;
 use super::names::{Code, Tag};
 use super::side::Parcel;
-use super::tables::{Tables, give_back, read_args};
+use super::tables::{Tables, read_args};
 use super::wire::{ARGS_MAX, Imm, Kind, PortBits};
 
 /// A long message of which not all has arrived.
@@ -107,7 +107,7 @@ impl<S> Tables<S> {
         match self.open.swap_remove(at).code {
             None => self.accept(core, parcel, Body::Kept(&[])),
             Some(code) => {
-                give_back(core, &parcel, Body::Kept(&[]), code);
+                self.give_back(core, &parcel, Body::Kept(&[]), code);
                 Flow::Continue
             }
         }

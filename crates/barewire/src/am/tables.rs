@@ -11,7 +11,7 @@ use barewire_core::{Deliver, Endpoint, Flow, Incoming, Peer};
 use super::bulk::{Bulk, Head, Out, Place};
 use super::context::{Body, Ctx, Phase};
 use super::link::Link;
-use super::names::{Code, EventMask, Tag};
+use super::names::{Code, EventMask, Name, Tag};
 use super::request::Wish;
 use super::side::{Parcel, Side, Slot};
 use super::streams::Open;
@@ -99,7 +99,8 @@ impl<S> Deliver for Tables<S> {
 
     #[cold]
     fn peer_lost(&mut self, _: &mut Endpoint, peer: Peer) {
-        self.lost(peer);
+        self.open.retain(|open| open.from() != peer);
+        self.lose(|_, name| name.peer == peer);
     }
 }
 
@@ -160,22 +161,22 @@ impl<S> Tables<S> {
         Flow::Continue
     }
 
-    /// A peer is gone: what it had not acknowledged comes back.
+    /// Some endpoints cannot be reached any more: what they had not acknowledged comes back. `is_lost` is asked about every
+    /// translation, by the endpoint it belongs to and the one it stands for.
     #[cold]
-    pub(super) fn lost(&mut self, peer: Peer) {
-        self.open.retain(|open| open.from() != peer);
+    pub(super) fn lose(&mut self, is_lost: impl Fn(u16, Name) -> bool) {
         for ep in self.eps.iter_mut().flatten() {
             let side = &mut ep.side;
             for number in 0..side.slots.len() {
                 let slot = &mut side.slots[number];
-                if slot.name.peer != peer || !slot.mapped {
+                if !slot.mapped || !is_lost(side.index, slot.name) {
                     continue;
                 }
                 let (in_doubt, name, tag) = (slot.forget(), slot.name, slot.tag);
                 if in_doubt > 0 {
                     let imm = Imm::new(name.index, side.index, 0, number as u8, 0);
                     let parcel =
-                        Parcel::come_back(Code::Unreachable, Kind::RequestShort, peer, imm, tag, &[]);
+                        Parcel::come_back(Code::Unreachable, Kind::RequestShort, name.peer, imm, tag, &[]);
                     self.backlog.keep(side, Parcel { in_doubt, ..parcel }, Vec::new());
                 }
             }
@@ -222,7 +223,7 @@ impl<S> Tables<S> {
         });
         match put {
             Err(code) => {
-                give_back(core, &parcel, body, code);
+                self.give_back(core, &parcel, body, code);
                 Flow::Continue
             }
             Ok(bundle) if bundle == self.polled => {
@@ -272,6 +273,7 @@ impl<S> Tables<S> {
         if parcel.answers {
             side.settle(parcel.from, parcel.imm);
         } else if parcel.returned.is_some() {
+            // A reply of ours that was not wanted.
             core.settled(parcel.from, parcel.imm);
         }
         let Some(handler) = handler else {
@@ -304,13 +306,50 @@ impl<S> Tables<S> {
         // Answers are bounded by our own requests; more than those only a liar sends.
         let answers = if is_request { 0 } else { side.slots.len() * usize::from(side.credit) };
         if side.queue.len() >= side.expected.saturating_add(answers) {
-            give_back(core, &parcel, body, Code::Congestion);
+            self.give_back(core, &parcel, body, Code::Congestion);
             return Flow::Continue;
         }
         let quit = side.bundle == self.watched;
         let data = if parcel.kind.is_medium() { body.take_vec() } else { Vec::new() };
         self.backlog.keep(side, parcel, data);
         if quit { Flow::Quit } else { Flow::Continue }
+    }
+
+    /// Sends a message back to where it came from. What came back already goes no further.
+    #[cold]
+    pub(super) fn give_back(&mut self, core: &mut Link<'_>, parcel: &Parcel, mut body: Body<'_>, code: Code) {
+        if parcel.returned.is_some() {
+            if !parcel.answers {
+                core.settled(parcel.from, parcel.imm);
+            }
+            return;
+        }
+        if parcel.answers {
+            // Wanted or not, it is the answer to a request, which has its credit back.
+            if let Some(Some(ep)) = self.eps.get_mut(usize::from(parcel.imm.to())) {
+                ep.side.settle(parcel.from, parcel.imm);
+            }
+        }
+        let why = Why { code, kind: parcel.kind, args: parcel.count }.word();
+        let head = if parcel.kind.is_xfer() {
+            Head::of(parcel.tag, &[why, parcel.place.offset, parcel.place.len], parcel.args())
+        } else {
+            Head::of(parcel.tag, &[why], parcel.args())
+        };
+        let data = if parcel.kind.is_medium() { body.remaining() } else { 0 };
+        let len = head.bytes().len() + data;
+        let imm = parcel.imm.back(parcel.imm.handler());
+        let port = wire::port(Kind::Returned, false, parcel.count);
+        let fill = |wire: &mut barewire_sys::wirebuf::WireMut<'_>| {
+            head.gather(&Bulk::Bytes(&[]), wire, 0, len - data);
+            body.read_to(wire);
+        };
+        // If the sender is gone, nobody misses the message.
+        let _ = if parcel.kind.is_request() {
+            core.reply_with(parcel.from, port, imm.0, len, fill)
+        } else {
+            core.refuse_with(parcel.from, port, imm.0, len, fill)
+        };
     }
 
     /// Whether a message waits for `bundle`.
@@ -341,7 +380,7 @@ impl<S> Tables<S> {
                 ran += 1;
                 match self.check(&parcel) {
                     Ok(_) => self.call(core, &parcel, Body::Kept(&data)),
-                    Err(code) => give_back(core, &parcel, Body::Kept(&data), code),
+                    Err(code) => self.give_back(core, &parcel, Body::Kept(&data), code),
                 }
             }
         }
@@ -412,34 +451,6 @@ impl Side {
         body.read_to(&mut wire);
         Ok(())
     }
-}
-
-/// Sends a message back to where it came from. What came back already goes no further.
-#[cold]
-pub(super) fn give_back(core: &mut Link<'_>, parcel: &Parcel, mut body: Body<'_>, code: Code) {
-    if parcel.returned.is_some() {
-        return;
-    }
-    let why = Why { code, kind: parcel.kind, args: parcel.count }.word();
-    let head = if parcel.kind.is_xfer() {
-        Head::of(parcel.tag, &[why, parcel.place.offset, parcel.place.len], parcel.args())
-    } else {
-        Head::of(parcel.tag, &[why], parcel.args())
-    };
-    let data = if parcel.kind.is_medium() { body.remaining() } else { 0 };
-    let len = head.bytes().len() + data;
-    let imm = parcel.imm.back(parcel.imm.handler());
-    let port = wire::port(Kind::Returned, false, parcel.count);
-    let fill = |wire: &mut barewire_sys::wirebuf::WireMut<'_>| {
-        head.gather(&Bulk::Bytes(&[]), wire, 0, len - data);
-        body.read_to(wire);
-    };
-    // If the sender is gone, nobody misses the message.
-    let _ = if parcel.kind.is_request() {
-        core.reply_with(parcel.from, port, imm.0, len, fill)
-    } else {
-        core.refuse_with(parcel.from, port, imm.0, len, fill)
-    };
 }
 
 /// The head of a request or reply in one packet; what is left of the packet is its data.

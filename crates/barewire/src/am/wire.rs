@@ -62,17 +62,13 @@ pub(super) const MISPLACED: u16 = 0x20;
 pub(super) const PLACE_ASK: Port = Port(MARK | 0x800);
 /// The answer: a handle and the length of the segment, or nothing.
 pub(super) const PLACE_TELL: Port = Port(MARK | 0x900);
+/// Requests are done, and nothing else was sent for them.
+pub(super) const CREDIT: Port = Port(MARK | 0xa00);
 
 /// The same port with these flags.
 #[inline(always)]
 pub(super) fn with(port: Port, flags: u16) -> Port {
     Port(port.0 | flags)
-}
-
-/// The same port, asking for an acknowledgement.
-#[inline(always)]
-pub(super) fn wanting(port: Port) -> Port {
-    Port(port.0 | WANT)
 }
 
 const MARK: u16 = 0xA000;

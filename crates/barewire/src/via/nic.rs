@@ -54,6 +54,14 @@ impl Nic {
     }
 
     /// The endpoint of the core back, for another layer; connections and registrations are gone.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job};
+    /// # use barewire::via::Nic;
+    /// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// let again = Nic::new(nic.into_core());
+    /// assert_eq!(again.counters().sends, 0);
+    /// ```
     pub fn into_core(self) -> Endpoint {
         self.core
     }
@@ -394,6 +402,13 @@ impl Nic {
     }
 
     /// The next connection that broke, if no error handler is set.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job};
+    /// # use barewire::via::Nic;
+    /// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// assert_eq!(nic.next_fault(), None);
+    /// ```
     pub fn next_fault(&mut self) -> Option<Fault> {
         self.engine.shop.faults.pop_front()
     }
@@ -401,6 +416,11 @@ impl Nic {
     /// Whether a connection broke, or a peer asks for one, and nobody has looked.
     pub(crate) fn has_news(&self) -> bool {
         !self.engine.shop.faults.is_empty() || !self.engine.calls.news.is_empty()
+    }
+
+    /// Whether something waits to be sent for a moment that no packet marks.
+    pub(crate) fn is_stalled(&self) -> bool {
+        !self.engine.stalled.is_empty()
     }
 
     #[cold]
@@ -544,7 +564,7 @@ impl Nic {
                 return Err(WaitError::TimedOut);
             }
             // Something may be due at a moment that no packet marks.
-            let nap = (!self.engine.stalled.is_empty()).then_some(NAP);
+            let nap = self.is_stalled().then_some(NAP);
             let longest = left.into_iter().chain(nap).min();
             let before = self.engine.shop.happened();
             let waiting = Waiting { what, on: None };

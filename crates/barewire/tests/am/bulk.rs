@@ -16,7 +16,13 @@ fn log_places(member: &mut Member, index: u8) {
         ctx.state.got.push([&[place.offset], args].concat());
     };
     member.node.set_handler(member.ep, index, look).unwrap();
-    member.node.set_seg(member.ep, Memory::shared(2 << 20).unwrap()).unwrap();
+    member.node.set_seg(member.ep, Memory::shared(4 << 20).unwrap()).unwrap();
+}
+
+/// Where transfer `number` goes, each to a place of its own: data may be put into place before earlier handlers have run.
+fn place_of(number: usize) -> u64 {
+    let lengths = (0..number).map(|number| LENGTHS[number % LENGTHS.len()] + 1);
+    lengths.sum::<usize>() as u64
 }
 
 pub fn data_is_in_place_before_the_handler_runs(wire: &Wire) {
@@ -24,11 +30,12 @@ pub fn data_is_in_place_before_the_handler_runs(wire: &Wire) {
         log_places(member, 1);
         let (ep, other) = (member.ep, member.other());
         for (i, len) in LENGTHS.into_iter().enumerate() {
-            let (i, data) = (i as u64, pattern(len, i as u64));
-            member.node.request_xfer(ep, other, 1, &[i, 1], 100 * i, &data).unwrap();
+            let (places, data) = ([place_of(i), place_of(i + LENGTHS.len())], pattern(len, i as u64));
+            let i = i as u64;
+            member.node.request_xfer(ep, other, 1, &[i, 1], places[0], &data).unwrap();
             let memory = Memory::private(len + 10);
             assert!(memory.write(10, &data));
-            member.node.request_xfer(ep, other, 1, &[i; 8], i, (&memory, 10..len + 10)).unwrap();
+            member.node.request_xfer(ep, other, 1, &[i; 8], places[1], (&memory, 10..len + 10)).unwrap();
             let outside = member.node.request_xfer(ep, other, 1, &[], i, (&memory, 10..len + 11));
             assert_eq!(outside, Err(RequestError::SourceRange));
         }
@@ -36,8 +43,9 @@ pub fn data_is_in_place_before_the_handler_runs(wire: &Wire) {
         for (i, len) in LENGTHS.into_iter().enumerate() {
             let log = member.node.state();
             let i64 = i as u64;
-            assert_eq!(log.got[2 * i], [100 * i64, i64, 1]);
-            assert_eq!(log.got[2 * i + 1], [i64; 9]);
+            assert_eq!(log.got[2 * i], [place_of(i), i64, 1]);
+            let second = [&[place_of(i + LENGTHS.len())][..], &[i64; 8]].concat();
+            assert_eq!(log.got[2 * i + 1], second);
             assert!(log.data[2 * i] == pattern(len, i64) && log.data[2 * i + 1] == pattern(len, i64));
         }
     });
@@ -48,12 +56,13 @@ pub fn replies_put_data_into_the_requesters_segment(wire: &Wire) {
         log_places(member, 2);
         let give = |ctx: &mut Ctx<'_, Log>, args: &[u64]| {
             let (len, data) = (args[0] as usize, pattern(args[0] as usize, args[1]));
+            let place = place_of(args[1] as usize);
             if args[1] % 2 == 0 {
-                ctx.reply_xfer(2, &[args[1]], 3, &data).unwrap();
+                ctx.reply_xfer(2, &[args[1]], place, &data).unwrap();
             } else {
                 let memory = Memory::private(len);
                 assert!(memory.write(0, &data));
-                ctx.reply_xfer(2, &[args[1]], 3, (&memory, 0..len)).unwrap();
+                ctx.reply_xfer(2, &[args[1]], place, (&memory, 0..len)).unwrap();
             }
         };
         member.node.set_handler(member.ep, 1, give).unwrap();
@@ -68,7 +77,7 @@ pub fn replies_put_data_into_the_requesters_segment(wire: &Wire) {
         member.wait(|log| log.got.len() == 2 * LENGTHS.len());
         for (i, len) in LENGTHS.into_iter().enumerate() {
             let log = member.node.state();
-            assert_eq!(log.got[2 * i], [3, i as u64]);
+            assert_eq!(log.got[2 * i], [place_of(i), i as u64]);
             assert_eq!(log.got[2 * i + 1], [99, i as u64]);
             assert!(log.data[i] == pattern(len, i as u64), "length {len}");
         }

@@ -1,8 +1,13 @@
-//! What holds for active messages, whatever the wire. To run the suite over another wire, add a line at `suites!` below.
+//! What holds for active messages, whatever the wire and whatever carries them. To run the suite over another wire, add a line at
+//! `suites!` below.
 //!
-//! Over virtual interfaces three things do not apply: the simple form has no such carrier, nonsense looks different there, and a one-sided
+//! Over virtual interfaces a few things do not apply: the short form has no such carrier, nonsense looks different there, and a
 //! transfer does not ask its target before every part of it. `over_via` has their places.
 
+#[macro_use]
+#[path = "../../../core/tests/wires/mod.rs"]
+#[allow(unused_macros, reason = "what carries the messages counts too, so the wires are listed here")]
+mod wires;
 #[path = "../common/mod.rs"]
 mod common;
 
@@ -18,58 +23,73 @@ use std::thread;
 use std::time::Duration;
 
 use barewire::am::{Bundle, Ep, Name, Node, Returned, Tag, ViaConfig};
-use barewire::core::job::Job;
-use barewire::core::{Config, Endpoint, Peer};
+use barewire::core::{Endpoint, Peer};
 use common::{Meeting, pattern};
+use wires::{PATIENCE, Wires};
 
-/// A wire to run the suite over.
+/// What to run the suite over.
 struct Wire {
-    config: Config,
+    wires: Wires,
     /// Whether a sleeper is woken by a ring of its doorbell.
     rings: bool,
     /// Carried by virtual interfaces.
     via: Option<ViaConfig>,
 }
 
+impl Wire {
+    fn over_via(self) -> Wire {
+        Wire { via: Some(ViaConfig::default()), ..self }
+    }
+}
+
 fn shm() -> Wire {
-    Wire { config: Config::default(), rings: true, via: None }
+    Wire { wires: Wires::shm(), rings: true, via: None }
 }
 
 /// Little room: messages wait, replies go through the outbox, transfers come in small pieces.
 fn narrow_shm() -> Wire {
-    Wire {
-        config: Config { ring_bytes: 4096, pool_bytes: 1 << 16, ..Config::default() },
-        rings: true,
-        via: None,
-    }
+    let narrow = Wires::shm().with(|config| (config.ring_bytes, config.pool_bytes) = (4096, 1 << 16));
+    Wire { wires: narrow, ..shm() }
+}
+
+fn tcp() -> Wire {
+    Wire { wires: Wires::tcp(), rings: false, via: None }
+}
+
+fn sim_awful() -> Wire {
+    Wire { wires: Wires::sim_awful(), ..tcp() }
 }
 
 fn via_shm() -> Wire {
-    Wire { via: Some(ViaConfig::default()), ..shm() }
+    shm().over_via()
 }
 
-/// One request at a time, and little room.
 fn via_narrow_shm() -> Wire {
+    narrow_shm().over_via()
+}
+
+/// One request at a time.
+fn via_one_credit() -> Wire {
     Wire { via: Some(ViaConfig { credits: 1, ..ViaConfig::default() }), ..narrow_shm() }
 }
 
 fn via_tcp() -> Wire {
-    let config = Config { shm: false, ..Config::default() };
-    Wire { config, rings: false, via: Some(ViaConfig::default()) }
+    tcp().over_via()
 }
 
+fn via_sim_poor() -> Wire {
+    Wire { wires: Wires::sim_poor(), ..sim_awful() }.over_via()
+}
+
+/// Makes the tests of some groups for each wire.
 macro_rules! suites {
-    ($($wire:ident)*) => { $(mod $wire { crate::suite!($wire); })* };
+    ($($wire:ident: $($group:ident)*;)*) => { $(mod $wire { $(mod $group { crate::$group!($wire); })* })* };
 }
 
-macro_rules! via_suites {
-    ($($wire:ident)*) => { $(mod $wire { crate::via_suite!($wire); })* };
-}
-
-/// Every test of the suite, for one wire.
-macro_rules! suite {
+/// Tests that pass over every wire.
+macro_rules! always {
     ($wire:ident) => {
-        crate::suite! { $wire,
+        crate::tests! { $wire,
             messages {
                 each_message_runs_its_handler_once_and_in_order
                 eight_arguments_arrive_and_nine_are_refused
@@ -78,11 +98,9 @@ macro_rules! suite {
                 a_reply_handler_may_neither_request_nor_reply
                 a_request_is_replied_to_once
                 a_storm_both_ways_ends_at_any_credit
-                a_request_handler_may_request_but_never_waits
                 changing_a_tag_revokes_old_senders
                 a_new_endpoint_accepts_nothing_and_all_accepts_everything
                 all_handlers_and_translations_can_be_used
-                nonsense_from_a_peer_is_dropped
             }
             bulk {
                 data_is_in_place_before_the_handler_runs
@@ -90,10 +108,8 @@ macro_rules! suite {
                 an_asynchronous_transfer_refuses_instead_of_waiting
                 nothing_overtakes_a_transfer
                 bulk_both_ways_ends_at_credit_one
-                changing_the_tag_stops_a_transfer_in_the_middle
             }
             bundles {
-                only_the_polled_bundle_runs
                 an_endpoint_moves_with_its_messages
                 wait_sema_sleeps_wakes_and_runs_nothing
                 a_shared_node_is_polled_by_several_threads
@@ -105,12 +121,35 @@ macro_rules! suite {
                 bad_segment_offset
                 bad_length
                 bad_endpoint
-                congestion
                 unreachable_after_the_peer_left
-                unreachable_while_requests_are_outstanding
                 an_unwanted_reply_comes_back_to_the_replier
+                unwanted_replies_give_their_credit_back
                 returned_messages_give_their_credit_back
+                messages_that_wait_for_a_freed_endpoint_come_back
             }
+        }
+    };
+}
+use always;
+
+/// Tests in which several requests are on their way and nobody takes them.
+macro_rules! with_credits {
+    ($wire:ident) => {
+        crate::tests! { $wire,
+            messages { a_request_handler_may_request_but_never_waits }
+            bundles { only_the_polled_bundle_runs }
+            returned { congestion unreachable_while_requests_are_outstanding }
+        }
+    };
+}
+use with_credits;
+
+/// Tests of messages that the core carries.
+macro_rules! over_core {
+    ($wire:ident) => {
+        crate::tests! { $wire,
+            messages { nonsense_from_a_peer_is_dropped }
+            bulk { changing_the_tag_stops_a_transfer_in_the_middle }
             simple {
                 each_message_runs_its_handler_once_and_in_order
                 a_storm_both_ways_ends
@@ -118,55 +157,13 @@ macro_rules! suite {
             }
         }
     };
-    ($wire:ident, $($part:ident { $($test:ident)* })*) => {
-        $(mod $part { $(#[test] fn $test() { crate::$part::$test(&crate::$wire()); })* })*
-    };
 }
-use suite;
+use over_core;
 
-/// What of the suite applies to virtual interfaces, and what holds for them alone.
-macro_rules! via_suite {
+/// Tests of messages that virtual interfaces carry.
+macro_rules! over_vis {
     ($wire:ident) => {
-        crate::suite! { $wire,
-            messages {
-                each_message_runs_its_handler_once_and_in_order
-                eight_arguments_arrive_and_nine_are_refused
-                medium_messages_carry_from_nothing_to_a_packet
-                a_handler_knows_source_tag_and_endpoint
-                a_reply_handler_may_neither_request_nor_reply
-                a_request_is_replied_to_once
-                a_storm_both_ways_ends_at_any_credit
-                a_request_handler_may_request_but_never_waits
-                changing_a_tag_revokes_old_senders
-                a_new_endpoint_accepts_nothing_and_all_accepts_everything
-                all_handlers_and_translations_can_be_used
-            }
-            bulk {
-                data_is_in_place_before_the_handler_runs
-                replies_put_data_into_the_requesters_segment
-                an_asynchronous_transfer_refuses_instead_of_waiting
-                nothing_overtakes_a_transfer
-                bulk_both_ways_ends_at_credit_one
-            }
-            bundles {
-                only_the_polled_bundle_runs
-                an_endpoint_moves_with_its_messages
-                wait_sema_sleeps_wakes_and_runs_nothing
-                a_shared_node_is_polled_by_several_threads
-                threads_wait_for_different_bundles_of_a_shared_node
-            }
-            returned {
-                bad_tag
-                bad_handler
-                bad_segment_offset
-                bad_length
-                bad_endpoint
-                congestion
-                unreachable_after_the_peer_left
-                unreachable_while_requests_are_outstanding
-                an_unwanted_reply_comes_back_to_the_replier
-                returned_messages_give_their_credit_back
-            }
+        crate::tests! { $wire,
             over_via {
                 bulk_data_is_written_by_rdma_and_sources_stay_registered
                 changing_the_tag_closes_the_segment
@@ -176,12 +173,27 @@ macro_rules! via_suite {
         }
     };
 }
-use via_suite;
+use over_vis;
 
-suites! { shm narrow_shm }
-via_suites! { via_shm via_narrow_shm via_tcp }
+macro_rules! tests {
+    ($wire:ident, $($part:ident { $($test:ident)* })*) => {
+        $(mod $part { $(#[test] fn $test() { crate::$part::$test(&crate::$wire()); })* })*
+    };
+}
+use tests;
 
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+suites! {
+    shm: always with_credits over_core;
+    narrow_shm: always with_credits over_core;
+    tcp: always with_credits over_core;
+    sim_awful: always with_credits over_core;
+    via_shm: always with_credits over_vis;
+    via_narrow_shm: always with_credits over_vis;
+    via_one_credit: always over_vis;
+    via_tcp: always with_credits over_vis;
+    via_sim_poor: always with_credits over_vis;
+}
+
 const TAG: Tag = Tag(0x7a9);
 
 /// What the handlers of most tests work on.
@@ -273,10 +285,5 @@ fn run(size: u32, wire: &Wire, body: impl Fn(&mut Member) + Sync) {
 
 /// Runs `body` on `size` threads, each with an endpoint of the core.
 fn run_cores(size: u32, wire: &Wire, body: impl Fn(Endpoint) + Sync) {
-    thread::scope(|scope| {
-        for job in Job::threads(size).unwrap() {
-            let (body, config) = (&body, wire.config.clone());
-            scope.spawn(move || body(Endpoint::open(job, config).unwrap()));
-        }
-    });
+    wire.wires.run(size, body);
 }

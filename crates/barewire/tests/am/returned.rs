@@ -1,6 +1,6 @@
 //! Messages that come back, with every code.
 
-use barewire::am::{Code, Ctx, Memory, Tag};
+use barewire::am::{Code, Ctx, EventMask, Memory, Tag};
 
 use crate::*;
 
@@ -151,6 +151,8 @@ fn with_leaver(wire: &Wire, body: impl Fn(&mut Member, &Meeting) + Sync) {
         member.node.set_seg(member.ep, Memory::private(1 << 20)).unwrap();
         if member.me == 0 {
             member.wait(|log| log.count == 1);
+            // Looks away from now on, and leaves.
+            turns.meet(|| {});
             turns.meet(|| {});
             drop(member);
             turns.meet(|| {});
@@ -168,14 +170,11 @@ pub fn unreachable_after_the_peer_left(wire: &Wire) {
             member.node.poll(bundle);
         });
         turns.meet(|| {});
-        while !matches!(
-            member.node.core().peer_state(Peer(0)),
-            barewire::core::PeerState::Left | barewire::core::PeerState::Lost(_)
-        ) {
-            member.node.poll(bundle);
-        }
-        member.wait(|_| true);
+        turns.meet(|| {});
         // The first request was handled, but its acknowledgement not asked for.
+        member.wait(|log| log.returned.len() == 1);
+        assert_eq!(member.node.state().returned[0].0.in_doubt, 1);
+        assert!(member.node.core().is_gone(Peer(0)));
         member.node.state_mut().returned.clear();
         one_of_each(member, 0, 1);
         assert!(
@@ -195,9 +194,12 @@ pub fn unreachable_after_the_peer_left(wire: &Wire) {
 
 pub fn unreachable_while_requests_are_outstanding(wire: &Wire) {
     with_leaver(wire, |member, turns| {
-        // The other looks away from now on, and leaves.
-        turns.meet(|| {});
+        let bundle = member.bundle;
+        turns.meet(|| {
+            member.node.poll(bundle);
+        });
         (0..5).for_each(|number| member.request(0, 1, &[number]));
+        turns.meet(|| {});
         turns.meet(|| {});
         member.wait(|log| !log.returned.is_empty());
         let (returned, args, _) = &member.node.state().returned[0];
@@ -237,6 +239,45 @@ pub fn an_unwanted_reply_comes_back_to_the_replier(wire: &Wire) {
             member.log_messages(1);
             (0..4).for_each(|number| member.request(0, 1, &[number]));
         }
+    });
+}
+
+pub fn unwanted_replies_give_their_credit_back(wire: &Wire) {
+    run(2, wire, |member| {
+        let (ep, other) = (member.ep, member.other());
+        member.node.set_handler(ep, 1, |ctx, _| ctx.reply(200, &[]).unwrap()).unwrap();
+        member.log_messages(2);
+        for _ in 0..100 {
+            member.request(other, 1, &[]);
+        }
+        member.wait(|log| log.returned.len() == 100);
+        member.request(other, 2, &[]);
+        member.wait(|log| log.count == 1);
+    });
+}
+
+pub fn messages_that_wait_for_a_freed_endpoint_come_back(wire: &Wire) {
+    let turns = Meeting::new(2);
+    run(2, wire, |member| {
+        let (ep, bundle) = (member.ep, member.bundle);
+        let elsewhere = member.node.allocate_bundle().unwrap();
+        member.log_messages(1);
+        if member.me == 0 {
+            member.node.move_endpoint(ep, elsewhere).unwrap();
+            member.node.set_event_mask(elsewhere, EventMask::NotEmpty).unwrap();
+            member.node.wait_sema(elsewhere, PATIENCE).unwrap();
+            member.node.free_endpoint(ep).unwrap();
+        } else {
+            member.request(0, 1, &[7]);
+            member.wait(|log| log.returned.len() == 1);
+            let (returned, args, _) = &member.node.state().returned[0];
+            assert_eq!((returned.code, &args[..]), (Code::BadEndpoint, &[7][..]));
+            assert_eq!(member.node.outstanding(ep, 0), Ok(0));
+        }
+        turns.meet(|| {
+            member.node.poll(bundle);
+        });
+        assert_eq!(member.node.state().count, 0);
     });
 }
 

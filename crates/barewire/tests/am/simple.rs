@@ -27,29 +27,29 @@ fn run_simple(size: u32, wire: &Wire, body: impl Fn(&mut Simple<Got>) + Sync) {
 }
 
 pub fn each_message_runs_its_handler_once_and_in_order(wire: &Wire) {
-    const EACH: u64 = 900;
+    let each = wire.wires.times(900);
     run_simple(3, wire, |am| {
         let args = |number: u64| -> Vec<u64> { (0..number % 9).map(|i| number + i).collect() };
-        for number in 0..EACH {
+        for number in 0..each {
             (0..3).for_each(|to| am.request(Peer(to), 1, &args(number)).unwrap());
         }
-        am.wait(PATIENCE, |got| got.len() as u64 == 6 * EACH).unwrap();
+        am.wait(PATIENCE, |got| got.len() as u64 == 6 * each).unwrap();
         for (peer, handler) in (0..3).flat_map(|peer| [(peer, 1), (peer, 255)]) {
             let of = |got: &&(u32, u64, Vec<u64>)| (got.0, got.1) == (peer, handler);
             let seen: Vec<_> = am.state().iter().filter(of).map(|got| got.2.clone()).collect();
-            assert_eq!(seen, (0..EACH).map(args).collect::<Vec<_>>());
+            assert_eq!(seen, (0..each).map(args).collect::<Vec<_>>());
         }
     });
 }
 
 pub fn a_storm_both_ways_ends(wire: &Wire) {
-    const EACH: u64 = 5000;
+    let each = wire.wires.times(5000);
     run_simple(2, wire, |am| {
         let other = Peer(1 - am.core().me().0);
-        for number in 0..EACH {
+        for number in 0..each {
             am.request(other, 1, &[number; 7]).unwrap();
         }
-        am.wait(PATIENCE, |got| got.len() as u64 == 2 * EACH).unwrap();
+        am.wait(PATIENCE, |got| got.len() as u64 == 2 * each).unwrap();
     });
 }
 
