@@ -7,6 +7,7 @@ use barewire_sys::wirebuf::WireMut;
 
 use super::bulk::{Bulk, Head};
 use super::over_via::{Carrier, Placing};
+use super::side::{Side, Stop};
 use super::tables::Tables;
 use super::wire::Imm;
 
@@ -61,6 +62,15 @@ impl Wire {
         }
     }
 
+    /// Sends a short request of an endpoint, or says what stops it. The core's way is kept free of everything else.
+    #[inline(always)]
+    pub fn try_short(&mut self, side: &mut Side, to: u8, handler: u8, args: &[u64]) -> Result<(), Stop> {
+        match self {
+            Wire::Core(core) => side.try_short(core, to, handler, args),
+            Wire::Via(carrier) => carrier.try_short(side, to, handler, args),
+        }
+    }
+
     /// Takes what has arrived.
     #[inline(always)]
     pub fn progress<S>(&mut self, tables: &mut Tables<S>) -> usize {
@@ -101,15 +111,86 @@ impl Wire {
     }
 }
 
-impl Link<'_> {
+/// What carries messages, where it is known which of the two it is or does not matter.
+pub(super) trait Carry {
+    /// What is lent to whoever sends.
+    fn link(&mut self) -> Link<'_>;
+
+    /// Sends a request, or says that it has to wait.
+    fn send_with(
+        &mut self,
+        to: Peer,
+        port: Port,
+        imm: u64,
+        len: usize,
+        fill: impl FnOnce(&mut WireMut<'_>),
+    ) -> Result<(), SendError>;
+}
+
+impl Carry for Endpoint {
     #[inline(always)]
-    pub fn reborrow(&mut self) -> Link<'_> {
+    fn link(&mut self) -> Link<'_> {
+        Link::Core(self)
+    }
+
+    #[inline(always)]
+    fn send_with(
+        &mut self,
+        to: Peer,
+        port: Port,
+        imm: u64,
+        len: usize,
+        fill: impl FnOnce(&mut WireMut<'_>),
+    ) -> Result<(), SendError> {
+        Endpoint::send_with(self, to, port, imm, len, fill)
+    }
+}
+
+impl Carry for Carrier {
+    #[inline(always)]
+    fn link(&mut self) -> Link<'_> {
+        Link::Via(self)
+    }
+
+    #[inline(always)]
+    fn send_with(
+        &mut self,
+        to: Peer,
+        port: Port,
+        imm: u64,
+        len: usize,
+        fill: impl FnOnce(&mut WireMut<'_>),
+    ) -> Result<(), SendError> {
+        self.ask(to, port, Imm(imm), len, fill)
+    }
+}
+
+impl Carry for Link<'_> {
+    #[inline(always)]
+    fn link(&mut self) -> Link<'_> {
         match self {
             Link::Core(core) => Link::Core(core),
             Link::Via(carrier) => Link::Via(carrier),
         }
     }
 
+    #[inline(always)]
+    fn send_with(
+        &mut self,
+        to: Peer,
+        port: Port,
+        imm: u64,
+        len: usize,
+        fill: impl FnOnce(&mut WireMut<'_>),
+    ) -> Result<(), SendError> {
+        match self {
+            Link::Core(core) => core.send_with(to, port, imm, len, fill),
+            Link::Via(carrier) => carrier.ask(to, port, Imm(imm), len, fill),
+        }
+    }
+}
+
+impl Link<'_> {
     fn core(&self) -> &Endpoint {
         match self {
             Link::Core(core) => core,
@@ -126,22 +207,6 @@ impl Link<'_> {
         match self {
             Link::Core(core) => core.message_max(to),
             Link::Via(carrier) => carrier.message_max(),
-        }
-    }
-
-    /// Sends a request, or says that it has to wait.
-    #[inline(always)]
-    pub fn send_with(
-        &mut self,
-        to: Peer,
-        port: Port,
-        imm: u64,
-        len: usize,
-        fill: impl FnOnce(&mut WireMut<'_>),
-    ) -> Result<(), SendError> {
-        match self {
-            Link::Core(core) => core.send_with(to, port, imm, len, fill),
-            Link::Via(carrier) => carrier.ask(to, port, Imm(imm), len, fill),
         }
     }
 

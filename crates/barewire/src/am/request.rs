@@ -7,7 +7,7 @@ use barewire_sys::memory::Memory;
 
 use super::bulk::{Bulk, Head, Out, Place};
 use super::context::medium_max;
-use super::link::{Link, Stream};
+use super::link::{Carry, Link, Stream};
 use super::names::{Code, Ep, RequestError};
 use super::node::Node;
 use super::side::{Parcel, Side, Stop, Ticket};
@@ -44,7 +44,7 @@ impl<S> Node<S> {
         let Some(Some(entry)) = self.tables.eps.get_mut(usize::from(ep.0)) else {
             return Err(RequestError::NoSuchEndpoint);
         };
-        match entry.side.try_short(&mut self.wire.link(), to, handler, args) {
+        match self.wire.try_short(&mut entry.side, to, handler, args) {
             Ok(()) => Ok(()),
             Err(_) => self.send(ep, &Wish::short(to, handler, args)),
         }
@@ -56,7 +56,7 @@ impl<S> Node<S> {
         let Some(Some(entry)) = self.tables.eps.get_mut(usize::from(ep.0)) else {
             return Err(RequestError::NoSuchEndpoint);
         };
-        match entry.side.try_short(&mut self.wire.link(), to, handler, args) {
+        match self.wire.try_short(&mut entry.side, to, handler, args) {
             Ok(()) => Ok(()),
             Err(stop) => self.give_up(stop, ep, &Wish::short(to, handler, args)),
         }

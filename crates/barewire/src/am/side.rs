@@ -10,7 +10,7 @@ use barewire_core::{Peer, SendError};
 use barewire_sys::memory::Memory;
 
 use super::bulk::Place;
-use super::link::Link;
+use super::link::Carry;
 use super::names::{Code, Name, RequestError, Tag};
 use super::wire::{self, ARGS_MAX, Imm, Kind};
 
@@ -217,7 +217,7 @@ impl Side {
     #[inline(always)]
     pub fn try_short(
         &mut self,
-        core: &mut Link<'_>,
+        core: &mut impl Carry,
         slot: u8,
         handler: u8,
         args: &[u64],

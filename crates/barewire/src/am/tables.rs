@@ -10,7 +10,7 @@ use barewire_core::{Deliver, Endpoint, Flow, Incoming, Peer};
 
 use super::bulk::{Bulk, Head, Out, Place};
 use super::context::{Body, Ctx, Phase};
-use super::link::Link;
+use super::link::{Carry, Link};
 use super::names::{Code, EventMask, Name, Tag};
 use super::request::Wish;
 use super::side::{Parcel, Side, Slot};
@@ -94,7 +94,7 @@ impl Backlog {
 impl<S> Deliver for Tables<S> {
     #[inline(always)]
     fn deliver(&mut self, core: &mut Endpoint, packet: Incoming<'_>) -> Flow {
-        self.take(Link::Core(core), packet)
+        self.take(core, packet)
     }
 
     #[cold]
@@ -106,23 +106,23 @@ impl<S> Deliver for Tables<S> {
 
 /// A request is done without a reply: its sender is told, if it asked to be, that it and all before it are.
 #[inline(always)]
-fn done(core: &mut Link<'_>, want: bool, to: Peer, imm: Imm) {
+fn done(core: &mut impl Carry, want: bool, to: Peer, imm: Imm) {
     if want {
         // If the peer is gone, nobody needs the acknowledgement.
-        let _ = core.reply_with(to, wire::port(Kind::Ack, false, 0), imm.back(0).0, 0, |_| {});
+        let _ = core.link().reply_with(to, wire::port(Kind::Ack, false, 0), imm.back(0).0, 0, |_| {});
     } else {
-        core.settled(to, imm);
+        core.link().settled(to, imm);
     }
 }
 
 impl<S> Tables<S> {
     /// Takes one packet: runs it, keeps it or returns it.
     #[inline(always)]
-    pub(super) fn take(&mut self, mut core: Link<'_>, mut packet: Incoming<'_>) -> Flow {
+    pub(super) fn take(&mut self, core: &mut impl Carry, mut packet: Incoming<'_>) -> Flow {
         let (bits, imm) = (PortBits(packet.port.0), Imm(packet.imm));
         let (Some(is_request), Some(Some(ep))) = (bits.short(), self.eps.get_mut(usize::from(imm.to())))
         else {
-            return self.deliver_slowly(&mut core, packet, None);
+            return self.deliver_slowly(&mut core.link(), packet, None);
         };
         let EpEntry { side, handlers, .. } = &mut **ep;
         let count = bits.args();
@@ -135,7 +135,7 @@ impl<S> Tables<S> {
         let welcome = if is_request { side.tag.accepts(tag) } else { side.is_answer(from, imm, tag) };
         let handler = handlers.get_mut(usize::from(imm.handler()));
         let (Some(Some(handler)), true) = (handler, welcome && side.bundle == self.polled) else {
-            return self.deliver_slowly(&mut core, packet, Some(tag));
+            return self.deliver_slowly(&mut core.link(), packet, Some(tag));
         };
         let mut args = [0; ARGS_MAX];
         packet.read_words(&mut args[..count]);
@@ -144,7 +144,7 @@ impl<S> Tables<S> {
         }
         let mut ctx = Ctx {
             state: &mut self.state,
-            core: core.reborrow(),
+            core: core.link(),
             side,
             backlog: &mut self.backlog,
             from,
@@ -156,7 +156,7 @@ impl<S> Tables<S> {
         };
         handler(&mut ctx, &args[..count]);
         if ctx.phase == Phase::Request {
-            done(&mut core, bits.want(), from, imm);
+            done(core, bits.want(), from, imm);
         }
         Flow::Continue
     }
@@ -282,7 +282,7 @@ impl<S> Tables<S> {
         };
         let mut ctx = Ctx {
             state: &mut self.state,
-            core: core.reborrow(),
+            core: core.link(),
             side,
             backlog: &mut self.backlog,
             from: parcel.from,

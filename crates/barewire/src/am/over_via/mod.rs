@@ -20,6 +20,7 @@ use barewire_sys::wirebuf::{WireMut, WireRef};
 
 use super::bulk::Head;
 use super::link::Link;
+use super::side::{Side, Stop};
 use super::tables::Tables;
 use super::wire::{self, Imm};
 use crate::registered::{CacheCounters, Registered};
@@ -136,6 +137,12 @@ impl Carrier {
 
     pub fn message_max(&self) -> usize {
         MESSAGE_MAX
+    }
+
+    /// A short request of an endpoint.
+    #[inline(never)]
+    pub fn try_short(&mut self, side: &mut Side, to: u8, handler: u8, args: &[u64]) -> Result<(), Stop> {
+        side.try_short(self, to, handler, args)
     }
 
     /// A message that takes a credit. [`SendError::Full`] without one; then the NIC takes what has arrived, but nothing of it runs.
@@ -362,6 +369,7 @@ impl Carrier {
     }
 
     /// Takes what has arrived and runs it.
+    #[inline(never)]
     pub fn poll<S>(&mut self, tables: &mut Tables<S>) -> usize {
         let mut took = self.nic.poll();
         if self.nic.has_news() || !self.cut.is_empty() {
@@ -452,7 +460,7 @@ impl Carrier {
                 self.channels[at].place = PlaceAsk::Told(told.map(|(handle, len)| (RemoteMem(handle), len)));
                 Flow::Continue
             }
-            _ => tables.take(Link::Via(self), Incoming::new(from, port, imm.0, packet)),
+            _ => tables.take(self, Incoming::new(from, port, imm.0, packet)),
         }
     }
 
