@@ -39,11 +39,13 @@ fn number(object: &Map<String, Value>, name: &str) -> f64 {
 fn every_field_of_the_json_is_documented_and_the_first_are_always_there() {
     let manual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/perf.md");
     let manual = std::fs::read_to_string(manual).expect("the manual is there");
-    let runs: [&[&str]; 4] = [
+    let runs: [&[&str]; 6] = [
         &["latency", "--via", "sim", "--rounds", "2", "--json"],
         &["latency", "--api", "message,fm", "--bytes", "8", "--rounds", "2", "--count", "20", "--json"],
         &["logp", "--api", "message,am", "--rounds", "1", "--count", "20", "--json"],
         &["breakdown", "--rounds", "1", "--json"],
+        &["splitc", "--rounds", "1", "--count", "20", "--json"],
+        &["via", "--rounds", "1", "--count", "20", "--json"],
     ];
     for words in runs {
         let objects = objects(&perf(words));

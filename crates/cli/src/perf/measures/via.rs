@@ -22,6 +22,8 @@ const ROWS: [(&str, &str, &str, usize); 6] = [
     ("amvia", "latency", "semantics: active messages", 3),
     ("am2", "latency", "active messages over the core", 0),
 ];
+/// The row of the bare VI.
+const RAW: usize = 1;
 /// VIs on one completion queue.
 const MANY: [u64; 4] = [1, 10, 100, 1000];
 
@@ -49,9 +51,12 @@ fn one_size(driver: &mut Driver, via: Via, bytes: usize) -> Result<Vec<Record>> 
         let spec = &specs[at];
         let record = Record::new(spec.verb, spec, &answers[at]);
         let Some(&(.., below)) = ROWS.get(at) else { return record.with("vis", spec.window as f64) };
-        let added: Vec<f64> =
-            answers[at].iter().zip(&answers[below]).map(|(own, below)| own.each_ns - below.each_ns).collect();
-        record.with("added_ns", median(&added))
+        let over = |below: usize| {
+            let rounds = answers[at].iter().zip(&answers[below]);
+            median(&rounds.map(|(own, below)| own.each_ns - below.each_ns).collect::<Vec<_>>())
+        };
+        let record = record.with("added_ns", over(below));
+        if spec.api == "amvia" { record.with("delta_ns", over(RAW)) } else { record }
     };
     Ok((0..specs.len()).map(record).collect())
 }
@@ -63,10 +68,12 @@ pub fn table(records: &[Record]) {
         println!("one way of {} over {}, and what each mechanism adds", record::size(first.bytes), first.via);
         for (r, (_, _, title, _)) in records.iter().zip(ROWS) {
             let added = r.more.get("added_ns").copied().unwrap_or(f64::NAN);
-            println!("  {title:<32}{:>12}  {added:+10.1} ns", record::time(r.mean_ns));
+            let delta =
+                r.more.get("delta_ns").map_or(String::new(), |ns| format!("   Δ over a VI: {ns:+.1} ns"));
+            println!("  {title:<32}{:>12}  {added:+10.1} ns{delta}", record::time(r.mean_ns));
         }
         for (r, vis) in records[ROWS.len()..].iter().zip(MANY) {
-            let title = format!("{vis} VIs on one completion queue");
+            let title = format!("{vis} on one completion queue");
             println!("  {title:<32}{:>12}", record::time(r.mean_ns));
         }
     }
