@@ -473,11 +473,11 @@ impl Carrier {
     ) -> Result<(), WaitError> {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         loop {
-            let took = self.poll(tables);
+            // What was kept runs before what comes.
             if done(&mut Link::Via(self), tables) {
                 return Ok(());
             }
-            if took > 0 {
+            if self.poll(tables) > 0 {
                 continue;
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
