@@ -1,5 +1,8 @@
 //! What holds for active messages over virtual interfaces alone: the numbers of the paper.
 
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
 use barewire::am::{Code, Ctx, Memory, RequestError, Tag};
 use barewire::core::{Ignore, Port, SendError};
 
@@ -153,14 +156,10 @@ pub fn nonsense_from_a_peer_is_dropped(wire: &Wire) {
 }
 
 /// A storm both ways in which every handler replies and then lets the NIC take more before it returns.
-fn storm(credits: u16, spare_receives: u16) -> Vec<(u64, usize)> {
+fn storm(credits: u16) {
     const EACH: u64 = 2000;
-    let via = ViaConfig { credits, spare_receives, ..ViaConfig::default() };
-    let wire = Wire { via: Some(via), ..shm() };
-    let ends = std::sync::Mutex::new(Vec::new());
-    let done = Meeting::new(2);
-    run_cores(2, &wire, |core| {
-        let mut member = Member::new(core, &wire);
+    let wire = Wire { via: Some(ViaConfig { credits, ..ViaConfig::default() }), ..shm() };
+    run(2, &wire, |member| {
         let (ep, other) = (member.ep, member.other());
         let serve = move |ctx: &mut Ctx<'_, Log>, _: &[u64]| {
             ctx.reply(2, &[]).unwrap();
@@ -174,33 +173,67 @@ fn storm(credits: u16, spare_receives: u16) -> Vec<(u64, usize)> {
         member.node.set_handler(ep, 1, serve).unwrap();
         member.node.set_handler(ep, 2, |ctx, _| ctx.state.count += 1).unwrap();
         member.node.set_handler(ep, 3, |_, _| {}).unwrap();
-        let mut sent = 0;
-        while member.node.state().count < EACH && member.node.state().returned.is_empty() {
-            if sent < EACH && member.node.try_request(ep, other, 1, &[]).is_ok() {
-                sent += 1;
-            }
-            member.node.poll(member.bundle);
-            thread::yield_now();
+        for _ in 0..EACH {
+            member.request(other, 1, &[]);
         }
-        ends.lock().unwrap().push((member.node.state().count, member.node.state().returned.len()));
-        done.meet(|| {
-            member.node.poll(member.bundle);
-        });
+        member.wait(|log| log.count == EACH);
+        assert!(member.node.state().returned.is_empty());
     });
-    ends.into_inner().unwrap()
+}
+
+/// One credit each way. A handler of rank 1 replies, requests something itself, and returns only when all that this brings has been
+/// sent: the next request, for which the reply gave credit, and the reply to its own. Whether the connection outlives it, by rank.
+fn outlives(spare_receives: u16) -> Vec<bool> {
+    let via = ViaConfig { credits: 1, spare_receives, ..ViaConfig::default() };
+    let wire = Wire { via: Some(via), ..shm() };
+    let (sent, fine) = (Arc::new(AtomicBool::new(false)), Mutex::new(vec![false; 2]));
+    run(2, &wire, |member| {
+        let (ep, other) = (member.ep, member.other());
+        let all_sent = Arc::clone(&sent);
+        let serve = move |ctx: &mut Ctx<'_, Log>, _: &[u64]| {
+            ctx.reply(2, &[]).unwrap();
+            if all_sent.load(Ordering::SeqCst) {
+                return;
+            }
+            ctx.request(other, 3, &[]).unwrap();
+            let mut last = false;
+            while !last {
+                // Finds no credit, so the NIC takes what has come.
+                last = all_sent.load(Ordering::SeqCst);
+                assert_eq!(ctx.request(other, 3, &[]), Err(RequestError::WouldBlock));
+                thread::yield_now();
+            }
+        };
+        member.node.set_handler(ep, 1, serve).unwrap();
+        member.node.set_handler(ep, 2, |ctx, _| ctx.state.count += 1).unwrap();
+        let answer = |ctx: &mut Ctx<'_, Log>, _: &[u64]| {
+            ctx.reply(2, &[]).unwrap();
+            ctx.state.got.push(Vec::new());
+        };
+        member.node.set_handler(ep, 3, answer).unwrap();
+        let done = if member.me == 0 {
+            member.request(other, 1, &[]);
+            member.wait(|log| log.count == 1);
+            member.request(other, 1, &[]);
+            member.wait(|log| log.got.len() == 1);
+            sent.store(true, Ordering::SeqCst);
+            2
+        } else {
+            1
+        };
+        member.wait(|log| log.count == done || !log.returned.is_empty());
+        fine.lock().unwrap()[member.me as usize] = member.node.state().returned.is_empty();
+    });
+    fine.into_inner().unwrap()
 }
 
 #[test]
 fn two_receives_a_credit_and_one_more_are_enough() {
-    for credits in [1, 2, 8] {
-        for (count, returned) in storm(credits, 1) {
-            assert_eq!((count, returned), (2000, 0), "{credits} credits");
-        }
-    }
+    [1, 2, 8].into_iter().for_each(storm);
+    assert_eq!(outlives(1), [true, true]);
 }
 
 #[test]
 fn two_receives_a_credit_are_not_enough() {
-    let ends = storm(1, 0);
-    assert!(ends.iter().any(|(count, returned)| *count < 2000 && *returned > 0), "{ends:?}");
+    assert_eq!(outlives(0), [false, false]);
 }
