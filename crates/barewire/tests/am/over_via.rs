@@ -235,5 +235,6 @@ fn two_receives_a_credit_and_one_more_are_enough() {
 
 #[test]
 fn two_receives_a_credit_are_not_enough() {
-    assert_eq!(outlives(0), [false, false]);
+    // Rank 1 may have had its reply before the connection broke.
+    assert!(!outlives(0)[0]);
 }

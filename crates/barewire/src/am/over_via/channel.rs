@@ -51,6 +51,8 @@ pub(super) struct Later {
     pub port: Port,
     pub imm: Imm,
     pub bytes: Vec<u8>,
+    /// Requests of the other end that are done with it.
+    pub settles: u32,
 }
 
 impl Channel {

@@ -191,13 +191,27 @@ impl Carrier {
         len: usize,
         fill: impl FnOnce(&mut WireMut<'_>),
     ) -> Result<(), SendError> {
+        self.answer_for(1, to, port, imm, len, fill)
+    }
+
+    /// A message for which a request of the other end has the room, and which is the last for so many of its requests.
+    #[inline]
+    fn answer_for(
+        &mut self,
+        settles: u32,
+        to: Peer,
+        port: Port,
+        imm: Imm,
+        len: usize,
+        fill: impl FnOnce(&mut WireMut<'_>),
+    ) -> Result<(), SendError> {
         let at = self.channel(to, imm)?;
         if self.channels[at].answers.is_empty() && self.has_free(at) {
-            self.channels[at].handled = self.channels[at].handled.wrapping_add(1);
+            self.channels[at].handled = self.channels[at].handled.wrapping_add(settles);
             return self.transmit(at, port, imm, len, fill);
         }
         let later = self.later(at, port, imm, len, fill)?;
-        self.channels[at].answers.push_back(later);
+        self.channels[at].answers.push_back(Later { settles, ..later });
         self.put_off(at, self.channels[at].answers.len())
     }
 
@@ -247,7 +261,7 @@ impl Carrier {
         }
         let mut bytes = vec![0; len];
         fill(&mut WireMut::new(&mut bytes));
-        Ok(Later { port, imm, bytes })
+        Ok(Later { port, imm, bytes, settles: 0 })
     }
 
     /// Sends what waits on a channel, or has it wait: `queued` of its kind, and there can be no more than credits.
@@ -280,7 +294,7 @@ impl Carrier {
                 let credits = self.config.credits;
                 let channel = &mut self.channels[at];
                 let (next, counts) = if let Some(answer) = channel.answers.pop_front() {
-                    channel.handled = channel.handled.wrapping_add(1);
+                    channel.handled = channel.handled.wrapping_add(answer.settles);
                     (answer, 0)
                 } else if channel.has_credit(credits) && !channel.asks.is_empty() {
                     let Some(ask) = channel.asks.pop_front() else { break };
@@ -288,7 +302,7 @@ impl Carrier {
                 } else if channel.owes(credits) {
                     let Ends { here, there, .. } = channel.ends;
                     let imm = Imm::new(there, here, 0, 0, 0);
-                    (Later { port: wire::CREDIT, imm, bytes: Vec::new() }, 0)
+                    (Later { port: wire::CREDIT, imm, bytes: Vec::new(), settles: 0 }, 0)
                 } else {
                     break;
                 };

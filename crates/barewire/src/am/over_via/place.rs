@@ -126,9 +126,11 @@ impl Carrier {
             Some([self.open_segment(imm.to(), &segment)?.remote().0, segment.len() as u64])
         });
         let words = offer.as_ref().map_or(&[][..], |offer| offer);
+        let settles = u32::from(kind.is_request());
         // If the peer is gone, it puts nothing anywhere.
-        let _ =
-            self.answer(from, wire::PLACE_TELL, imm.back(0), 8 * words.len(), |wire| wire.write_words(words));
+        let _ = self.answer_for(settles, from, wire::PLACE_TELL, imm.back(0), 8 * words.len(), |wire| {
+            wire.write_words(words)
+        });
         Some(Flow::Continue)
     }
 
@@ -198,13 +200,20 @@ impl Carrier {
         }
     }
 
-    /// Asks for the other end's segment, one transfer of a channel at a time.
+    /// Asks for the other end's segment, one transfer of a channel at a time. A reply must not wait for credit to ask: the other end
+    /// may have none to give before it has its reply. It has the room of the request that it answers.
     fn ask_place(&mut self, placing: &mut Placing, head: &Head, len: usize) -> Result<(), SendError> {
         if self.channels[placing.channel].place != PlaceAsk::No {
             return Err(SendError::Full);
         }
         let words = [u64::from(placing.port.0), head.word(0), head.word(1), len as u64];
-        self.ask(placing.to, wire::PLACE_ASK, placing.imm, 32, |wire| wire.write_words(&words))?;
+        let (to, port, imm) = (placing.to, wire::PLACE_ASK, placing.imm);
+        let fill = |wire: &mut WireMut<'_>| wire.write_words(&words);
+        if PortBits(placing.port.0).kind().is_some_and(Kind::is_request) {
+            self.ask(to, port, imm, 32, fill)?;
+        } else {
+            self.answer_for(0, to, port, imm, 32, fill)?;
+        }
         self.channels[placing.channel].place = PlaceAsk::Asked;
         placing.stage = Stage::Asked;
         Ok(())
