@@ -17,12 +17,16 @@ use crate::stream::OpenMessages;
 use crate::time::Nanos;
 use crate::wire::{Head, Kind};
 use crate::{Peer, Port};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Datagrams taken from the wire in one call of `progress`.
 const DATAGRAMS_A_TURN: usize = 256;
 /// A leaving endpoint looks this often whether all has arrived.
 const LINGER_EVERY: Duration = Duration::from_micros(50);
+/// How often a peer that leaves is told that its farewell came: it waits for that, and we shall not be there to say it again.
+const FAREWELL_ACKS: u32 = 4;
+/// How long to wait for word that a farewell came, if all before it did.
+const FAREWELL_FOR: Duration = Duration::from_millis(500);
 
 impl Endpoint {
     /// Gives what has arrived to the filters.
@@ -281,27 +285,35 @@ impl Endpoint {
 
     /// Before the endpoint goes: lets what we sent, and our farewell, reach the peers that still listen.
     ///
-    /// Ends when every peer has acknowledged everything, has left itself, or counts as dead. Virtual time cannot pass in here, so
-    /// there everything is sent once and not waited for.
+    /// A peer is done with when it has acknowledged everything, when it has left itself and been told that its farewell came, or when it
+    /// counts as dead; and for the farewell alone nobody waits long. Virtual time cannot pass in here, so there everything is sent
+    /// once and not waited for.
     pub(crate) fn linger_on_datagrams(&mut self, bye: Head) {
-        let links: Vec<Peer> = self.inbound.iter().map(|slot| slot.peer).collect();
-        let mut leaving: Vec<(Peer, bool)> = links.into_iter().map(|peer| (peer, false)).collect();
+        let mut leaving: Vec<Leaving> =
+            self.inbound.iter().map(|slot| Leaving { peer: slot.peer, said: false, told: 0 }).collect();
+        let started = Instant::now();
         loop {
             self.flush_outboxes();
             self.receive_datagrams();
-            leaving.retain_mut(|(peer, said)| {
+            let is_late = started.elapsed() > FAREWELL_FOR;
+            leaving.retain_mut(|Leaving { peer, said, told }| {
                 let entry = &mut self.peers[peer.index()];
-                let (Tx::Datagram(link), false) = (&mut entry.tx, matches!(entry.state, PeerState::Left))
-                else {
-                    return false;
-                };
-                *said = *said || link.send(bye, Class::Control, |_| {}).is_ok();
-                let mut left = false;
+                let Tx::Datagram(link) = &mut entry.tx else { return false };
+                let mut left = *told > 0 || matches!(entry.state, PeerState::Left);
                 while let Some(packet) = link.reliable.recv() {
                     left |= split(&packet).is_some_and(|(head, _)| head.kind == Kind::Bye);
                 }
-                let live = link.reliable.state() == State::Live;
-                live && !left && (!*said || link.reliable.unacked() > 0)
+                if link.reliable.state() != State::Live {
+                    return false;
+                }
+                if left {
+                    link.reliable.acknowledge();
+                    *told += 1;
+                    return *told <= FAREWELL_ACKS;
+                }
+                *said = *said || link.send(bye, Class::Control, |_| {}).is_ok();
+                let unacked = link.reliable.unacked();
+                !*said || unacked > 1 || (unacked == 1 && !is_late)
             });
             for slot in 0..self.inbound.len() {
                 self.transmit_to(self.inbound[slot].peer);
@@ -313,6 +325,14 @@ impl Endpoint {
             std::thread::sleep(self.datagram_deadline().map_or(LINGER_EVERY, |due| due.min(LINGER_EVERY)));
         }
     }
+}
+
+/// A peer that is to hear that we leave.
+struct Leaving {
+    peer: Peer,
+    said: bool,
+    /// How often it was told that its own farewell came.
+    told: u32,
 }
 
 fn describe(reason: DeadReason) -> String {

@@ -228,6 +228,11 @@ impl Reliable {
         }
     }
 
+    /// The next [`poll_transmit`](Self::poll_transmit) says again what has come, whether or not that is due.
+    pub fn acknowledge(&mut self) {
+        self.receiver.ack_at_once();
+    }
+
     /// Writes the next datagram for the peer to `out`, replacing what is there; false if nothing is due.
     ///
     /// To be called until it says false: after datagrams, after sends, after consumption, and at the
