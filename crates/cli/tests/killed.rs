@@ -199,7 +199,13 @@ fn vmmc(endpoint: Endpoint, what: &str) {
     let me = node.core().me().0;
     let buffer = Memory::shared(1000).expect("room");
     node.export(&buffer, 1, Who::Anyone).expect("the first export");
-    let proxy = node.import(Peer(if me == VICTIM { 0 } else { VICTIM }), 1, PATIENCE).expect("all export");
+    let mut proxy =
+        node.import(Peer(if me == VICTIM { 0 } else { VICTIM }), 1, PATIENCE).expect("all export");
+    // The victim lives until the others have what they want of it: they export once more.
+    node.export(&buffer, 2, Who::Anyone).expect("another number");
+    for other in (0..RANKS).filter(|&other| me == VICTIM && other != me) {
+        proxy = node.import(Peer(other), 2, PATIENCE).expect("all export");
+    }
     let binding = node.bind(proxy, (0, 1000), Duration::from_millis(1)).expect("it is valid");
     let node = RefCell::new(node);
     let lost = TransferError::Invalid(Why::PeerLost);
