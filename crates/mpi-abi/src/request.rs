@@ -133,9 +133,12 @@ impl Requests {
     }
 
     /// A handle for a receive.
-    #[inline]
+    #[inline(always)]
     pub fn add_receive(&mut self, comm: MPI_Comm, partner: Partner, received: Received) -> usize {
-        let state = state_of_receive(&partner, received);
+        let state = match received {
+            Received::Pending(request) => State::Active(request),
+            Received::Done(status) => partner.outcome(&status).into(),
+        };
         self.slab.insert(Request { comm, partner, state, plan: None })
     }
 
@@ -251,7 +254,8 @@ impl Requests {
                     Partner::Any(_) => return None,
                 };
                 tagged.take(*under_way);
-                status
+                self.slab.discard(handle);
+                return Some(status);
             }
             _ => return None,
         };

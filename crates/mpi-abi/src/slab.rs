@@ -23,7 +23,7 @@ impl<T> Slab<T> {
     }
 
     /// A handle for a new object.
-    #[inline]
+    #[inline(always)]
     pub fn insert(&mut self, object: T) -> usize {
         let index = match self.free.pop() {
             Some(index) => index as usize,
@@ -32,7 +32,8 @@ impl<T> Slab<T> {
                 self.slots.len() - 1
             }
         };
-        self.slots[index].1 = Some(object);
+        // A free slot holds nothing to be dropped.
+        std::mem::forget(self.slots[index].1.replace(object));
         self.encode(index)
     }
 
@@ -64,6 +65,16 @@ impl<T> Slab<T> {
         *generation = (*generation + 1) & GENERATION_MASK;
         self.free.push(index as u32);
         Some(taken)
+    }
+
+    /// Forgets the object of a handle, which holds nothing to be dropped; then the handle names nothing.
+    #[inline(always)]
+    pub fn discard(&mut self, handle: usize) {
+        let Some(index) = self.index(handle) else { return };
+        let (generation, object) = &mut self.slots[index];
+        std::mem::forget(object.take());
+        *generation = (*generation + 1) & GENERATION_MASK;
+        self.free.push(index as u32);
     }
 
     /// The handle whose low half is `low`, for `MPI_…_fromint`.

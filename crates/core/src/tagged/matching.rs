@@ -1,6 +1,6 @@
 //! Matching: which receive a message is for, in constant time for exact ones and in posting order always.
 //!
-//! Posted receives and waiting messages lie in hash chains by (context, source, tag), each with the number of its turn.
+//! Posted receives and waiting messages hang in hash chains by (context, source, tag), each with the number of its turn.
 //! Receives with a wildcard lie in a list of their own; whoever came first wins. Wildcard look-ups among waiting
 //! messages go through a list in order of arrival.
 
@@ -53,197 +53,223 @@ impl Want {
             }
     }
 
-    fn exact(&self) -> Option<(Peer, Envelope)> {
-        Some((self.from?, Envelope { context: self.context, tag: self.tag? }))
+    fn exact(&self) -> Option<Key> {
+        Some(Key::new(self.from?, Envelope { context: self.context, tag: self.tag? }))
     }
 }
 
-/// Values found by exact key in constant time, and by turn.
+/// What hangs a posted receive, or a message that waits, into its chain. It lies with the receive or the message itself, so that
+/// finding it is finding them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Link {
+    /// Of a receive with a wildcard only what it has of a key.
+    key: Key,
+    /// Next in the chain, or in a list of free places.
+    pub next: u32,
+    turn: u64,
+}
+
+impl Link {
+    /// Whom a receive is from, or a message; no peer's number if it is from anybody.
+    pub fn peer(&self) -> Peer {
+        self.key.from
+    }
+
+    pub const LOOSE: Link = Link { key: Key { envelope: 0, from: Peer(u32::MAX) }, next: NONE, turn: 0 };
+}
+
+/// Something with a link.
+pub(crate) trait Linked {
+    fn link(&self) -> &Link;
+    fn link_mut(&mut self) -> &mut Link;
+}
+
+/// What is matched: an envelope as it travels, and whom it is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Key {
+    envelope: u64,
+    from: Peer,
+}
+
+impl Key {
+    #[inline(always)]
+    fn new(from: Peer, envelope: Envelope) -> Key {
+        Key { envelope: envelope.to_imm(), from }
+    }
+
+    fn envelope(&self) -> Envelope {
+        Envelope::from_imm(self.envelope)
+    }
+}
+
+/// The end of a chain.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// Chains of nodes that lie elsewhere: found by exact key in constant time, the earliest first.
 #[derive(Debug)]
-struct Chains<T> {
-    heads: Vec<u32>,
-    /// The last of each chain, where there is one: many receives with one key are posted in constant time each.
-    tails: Vec<u32>,
-    nodes: Vec<Node<T>>,
-    free: u32,
+struct Chains {
+    /// First and last of each: many receives with one key are posted in constant time each.
+    ends: Vec<(u32, u32)>,
     count: usize,
 }
 
-#[derive(Debug)]
-struct Node<T> {
-    key: (Peer, Envelope),
-    turn: u64,
-    /// Next in the chain, or in the free list.
-    next: u32,
-    value: Option<T>,
-}
-
-const NONE: u32 = u32::MAX;
-
-impl<T> Chains<T> {
-    fn new() -> Chains<T> {
-        Chains { heads: vec![NONE; 64], tails: vec![NONE; 64], nodes: Vec::new(), free: NONE, count: 0 }
+impl Chains {
+    fn new() -> Chains {
+        Chains { ends: vec![(NONE, NONE); 64], count: 0 }
     }
 
     #[inline(always)]
-    fn bucket(&self, (from, envelope): &(Peer, Envelope)) -> usize {
-        let mixed = (envelope.to_imm() ^ u64::from(from.0) << 20).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed >> 40) as usize & (self.heads.len() - 1)
-    }
-
-    fn push(&mut self, key: (Peer, Envelope), turn: u64, value: T) -> u32 {
-        if self.count >= self.heads.len() * 2 {
-            self.grow();
-        }
-        let node = Node { key, turn, next: NONE, value: Some(value) };
-        let at = if self.free == NONE {
-            self.nodes.push(node);
-            (self.nodes.len() - 1) as u32
-        } else {
-            let at = self.free;
-            self.free = self.nodes[at as usize].next;
-            self.nodes[at as usize] = node;
-            at
-        };
-        self.link(at);
-        self.count += 1;
-        at
+    fn bucket(&self, key: &Key) -> usize {
+        let mixed = (key.envelope ^ u64::from(key.from.0) << 20).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> 40) as usize & (self.ends.len() - 1)
     }
 
     /// Hangs a node at the end of its chain.
-    fn link(&mut self, at: u32) {
-        let bucket = self.bucket(&self.nodes[at as usize].key);
-        self.nodes[at as usize].next = NONE;
-        match std::mem::replace(&mut self.tails[bucket], at) {
-            NONE => self.heads[bucket] = at,
-            last => self.nodes[last as usize].next = at,
+    #[inline(always)]
+    fn push<N: Linked>(&mut self, nodes: &mut [N], at: u32) {
+        if self.count >= self.ends.len() * 2 {
+            self.grow(nodes);
+        }
+        self.count += 1;
+        self.hang(nodes, at);
+    }
+
+    #[inline(always)]
+    fn hang<N: Linked>(&mut self, nodes: &mut [N], at: u32) {
+        let link = nodes[at as usize].link_mut();
+        link.next = NONE;
+        let bucket = self.bucket(&link.key);
+        let (first, last) = &mut self.ends[bucket];
+        if *first == NONE {
+            (*first, *last) = (at, at);
+        } else {
+            nodes[std::mem::replace(last, at) as usize].link_mut().next = at;
         }
     }
 
-    fn grow(&mut self) {
-        let mut all: Vec<u32> =
-            (0..self.nodes.len() as u32).filter(|&at| self.nodes[at as usize].value.is_some()).collect();
-        all.sort_by_key(|&at| self.nodes[at as usize].turn);
-        let more = self.heads.len() * 4;
-        self.heads = vec![NONE; more];
-        self.tails = vec![NONE; more];
-        all.into_iter().for_each(|at| self.link(at));
+    #[cold]
+    fn grow<N: Linked>(&mut self, nodes: &mut [N]) {
+        let mut all = Vec::with_capacity(self.count);
+        for &(mut at, _) in &self.ends {
+            while at != NONE {
+                all.push(at);
+                at = nodes[at as usize].link().next;
+            }
+        }
+        all.sort_by_key(|&at| nodes[at as usize].link().turn);
+        self.ends = vec![(NONE, NONE); self.ends.len() * 4];
+        all.into_iter().for_each(|at| self.hang(nodes, at));
     }
 
     /// The earliest with this key.
     #[inline]
-    fn first(&self, key: &(Peer, Envelope)) -> Option<u32> {
-        let mut at = self.heads[self.bucket(key)];
+    fn first<N: Linked>(&self, nodes: &[N], key: &Key) -> Option<u32> {
+        let mut at = self.ends[self.bucket(key)].0;
         while at != NONE {
-            let node = &self.nodes[at as usize];
-            if node.key == *key {
+            let link = nodes[at as usize].link();
+            if link.key == *key {
                 return Some(at);
             }
-            at = node.next;
+            at = link.next;
         }
         None
     }
 
-    /// Takes out a node; `None` if it is not there any more.
-    fn remove(&mut self, target: u32) -> Option<T> {
-        let value = self.nodes.get_mut(target as usize)?.value.take()?;
-        let bucket = self.bucket(&self.nodes[target as usize].key);
-        let next = self.nodes[target as usize].next;
-        let before = if self.heads[bucket] == target {
-            self.heads[bucket] = next;
-            NONE
-        } else {
-            let mut at = self.heads[bucket];
-            while self.nodes[at as usize].next != target {
-                at = self.nodes[at as usize].next;
+    /// Takes out the first node of the chain of `key` that `is_it`.
+    #[inline(always)]
+    fn take<N: Linked>(
+        &mut self,
+        nodes: &mut [N],
+        key: &Key,
+        is_it: impl Fn(u32, &Link) -> bool,
+    ) -> Option<u32> {
+        let bucket = self.bucket(key);
+        let (mut before, mut at) = (NONE, self.ends[bucket].0);
+        while at != NONE {
+            let link = nodes[at as usize].link();
+            let next = link.next;
+            if is_it(at, link) {
+                let (first, last) = &mut self.ends[bucket];
+                if before == NONE {
+                    *first = next;
+                } else {
+                    nodes[before as usize].link_mut().next = next;
+                }
+                if next == NONE {
+                    *last = before;
+                }
+                self.count -= 1;
+                return Some(at);
             }
-            self.nodes[at as usize].next = next;
-            at
-        };
-        if next == NONE {
-            self.tails[bucket] = before;
+            (before, at) = (at, next);
         }
-        self.nodes[target as usize].next = self.free;
-        self.free = target;
-        self.count -= 1;
-        Some(value)
+        None
+    }
+
+    /// Takes out a node that is in a chain.
+    fn remove<N: Linked>(&mut self, nodes: &mut [N], target: u32) {
+        let key = nodes[target as usize].link().key;
+        self.take(nodes, &key, |at, _| at == target);
     }
 }
 
 /// Receives that wait for their messages.
 #[derive(Debug)]
 pub(crate) struct Posted {
-    /// A receive that was posted when there was no other, so it is older than all below: key, turn and request.
-    eldest: Option<((Peer, Envelope), u64, u32)>,
-    exact: Chains<u32>,
+    exact: Chains,
     /// Receives with a wildcard, by turn.
     wild: BTreeMap<u64, (Want, u32)>,
     turn: u64,
 }
 
-/// Where a posted receive lies, so that it can be taken back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    Eldest(u64),
-    Exact(u32),
-    Wild(u64),
-}
-
 impl Posted {
     pub fn new() -> Posted {
-        Posted { eldest: None, exact: Chains::new(), wild: BTreeMap::new(), turn: 0 }
+        Posted { exact: Chains::new(), wild: BTreeMap::new(), turn: 0 }
     }
 
-    #[inline]
-    pub fn post(&mut self, want: Want, request: u32) -> Place {
+    /// Posts the receive `at`.
+    #[inline(always)]
+    pub fn post<N: Linked>(&mut self, nodes: &mut [N], want: Want, at: u32) {
         self.turn += 1;
-        match want.exact() {
-            Some(key) if self.eldest.is_none() && self.exact.count == 0 && self.wild.is_empty() => {
-                self.eldest = Some((key, self.turn, request));
-                Place::Eldest(self.turn)
-            }
-            Some(key) => Place::Exact(self.exact.push(key, self.turn, request)),
-            None => {
-                self.wild.insert(self.turn, (want, request));
-                Place::Wild(self.turn)
-            }
+        let (from, tag) = (want.from.unwrap_or(Peer(u32::MAX)), want.tag.unwrap_or(-1));
+        let key = Key::new(from, Envelope { context: want.context, tag });
+        *nodes[at as usize].link_mut() = Link { key, next: NONE, turn: self.turn };
+        if want.from.is_some() && want.tag.is_some() {
+            self.exact.push(nodes, at);
+        } else {
+            self.wild.insert(self.turn, (want, at));
         }
     }
 
     /// Takes out the receive that a message is for.
-    #[inline]
-    pub fn find(&mut self, from: Peer, envelope: Envelope) -> Option<u32> {
-        if let Some((_, _, request)) = self.eldest.take_if(|(key, _, _)| *key == (from, envelope)) {
-            return Some(request);
+    #[inline(always)]
+    pub fn find<N: Linked>(&mut self, nodes: &mut [N], from: Peer, envelope: Envelope) -> Option<u32> {
+        if self.wild.is_empty() {
+            let key = Key::new(from, envelope);
+            return self.exact.take(nodes, &key, |_, link| link.key == key);
         }
-        self.find_younger(from, envelope)
+        self.find_first(nodes, from, envelope)
     }
 
-    fn find_younger(&mut self, from: Peer, envelope: Envelope) -> Option<u32> {
-        let exact = self.exact.first(&(from, envelope));
-        if !self.wild.is_empty() {
-            let wild =
-                self.wild.iter().find(|(_, (want, _))| want.takes(from, envelope)).map(|(&turn, _)| turn);
-            let earlier = match (wild, exact) {
-                (Some(wild), Some(exact)) => wild < self.exact.nodes[exact as usize].turn,
-                (wild, _) => wild.is_some(),
-            };
-            if earlier {
-                return self.wild.remove(&wild?).map(|(_, request)| request);
-            }
+    #[cold]
+    fn find_first<N: Linked>(&mut self, nodes: &mut [N], from: Peer, envelope: Envelope) -> Option<u32> {
+        let exact = self.exact.first(nodes, &Key::new(from, envelope));
+        let wild = self.wild.iter().find(|(_, (want, _))| want.takes(from, envelope)).map(|(&turn, _)| turn);
+        let earlier = match (wild, exact) {
+            (Some(wild), Some(exact)) => wild < nodes[exact as usize].link().turn,
+            (wild, _) => wild.is_some(),
+        };
+        if earlier {
+            return self.wild.remove(&wild?).map(|(_, at)| at);
         }
-        self.exact.remove(exact?)
+        self.exact.remove(nodes, exact?);
+        exact
     }
 
-    /// Takes back a receive; false if its message has come.
-    pub fn withdraw(&mut self, place: Place, request: u32) -> bool {
-        match place {
-            Place::Eldest(turn) => self.eldest.take_if(|(_, of, _)| *of == turn).is_some(),
-            Place::Exact(at) => {
-                let there = self.exact.nodes.get(at as usize).is_some_and(|node| node.value == Some(request));
-                there && self.exact.remove(at).is_some()
-            }
-            Place::Wild(turn) => self.wild.remove(&turn).is_some(),
+    /// Takes back a receive that is posted.
+    pub fn withdraw<N: Linked>(&mut self, nodes: &mut [N], at: u32) {
+        if self.wild.remove(&nodes[at as usize].link().turn).is_none() {
+            self.exact.remove(nodes, at);
         }
     }
 }
@@ -251,15 +277,33 @@ impl Posted {
 /// Messages that wait for their receives.
 #[derive(Debug)]
 pub(crate) struct Waiting<T> {
-    chains: Chains<T>,
+    nodes: Vec<Node<T>>,
+    free: u32,
+    chains: Chains,
     /// In order of arrival in each context: turn to node.
     order: BTreeMap<(u32, u64), u32>,
     turn: u64,
 }
 
+#[derive(Debug)]
+struct Node<T> {
+    link: Link,
+    value: Option<T>,
+}
+
+impl<T> Linked for Node<T> {
+    fn link(&self) -> &Link {
+        &self.link
+    }
+
+    fn link_mut(&mut self) -> &mut Link {
+        &mut self.link
+    }
+}
+
 impl<T> Waiting<T> {
     pub fn new() -> Waiting<T> {
-        Waiting { chains: Chains::new(), order: BTreeMap::new(), turn: 0 }
+        Waiting { nodes: Vec::new(), free: NONE, chains: Chains::new(), order: BTreeMap::new(), turn: 0 }
     }
 
     #[inline(always)]
@@ -269,7 +313,17 @@ impl<T> Waiting<T> {
 
     pub fn push(&mut self, from: Peer, envelope: Envelope, message: T) {
         self.turn += 1;
-        let at = self.chains.push((from, envelope), self.turn, message);
+        let link = Link { key: Key::new(from, envelope), next: NONE, turn: self.turn };
+        let node = Node { link, value: Some(message) };
+        let at = if self.free == NONE {
+            self.nodes.push(node);
+            (self.nodes.len() - 1) as u32
+        } else {
+            let at = self.free;
+            self.free = std::mem::replace(&mut self.nodes[at as usize], node).link.next;
+            at
+        };
+        self.chains.push(&mut self.nodes, at);
         self.order.insert((envelope.context, self.turn), at);
     }
 
@@ -281,10 +335,10 @@ impl<T> Waiting<T> {
 
     fn locate(&self, want: &Want) -> Option<u32> {
         match want.exact() {
-            Some(key) => self.chains.first(&key),
+            Some(key) => self.chains.first(&self.nodes, &key),
             None => self.in_context(want.context).find(|&at| {
-                let (from, envelope) = self.chains.nodes[at as usize].key;
-                want.takes(from, envelope)
+                let key = self.nodes[at as usize].link.key;
+                want.takes(key.from, key.envelope())
             }),
         }
     }
@@ -295,8 +349,8 @@ impl<T> Waiting<T> {
 
     /// The earliest message that a receive would take.
     pub fn peek(&self, want: &Want) -> Option<(Peer, Envelope, &T)> {
-        let node = &self.chains.nodes[self.locate(want)? as usize];
-        Some((node.key.0, node.key.1, node.value.as_ref()?))
+        let node = &self.nodes[self.locate(want)? as usize];
+        Some((node.link.peer(), node.link.key.envelope(), node.value.as_ref()?))
     }
 
     /// Takes out the earliest message that a receive takes.
@@ -306,32 +360,35 @@ impl<T> Waiting<T> {
 
     /// Takes out the earliest message of a context, whatever its tag, among those whose sender is wanted.
     pub fn take_first(&mut self, context: u32, wanted: impl Fn(Peer) -> bool) -> Option<(Peer, Envelope, T)> {
-        let at = self.in_context(context).find(|&at| wanted(self.chains.nodes[at as usize].key.0))?;
+        let at = self.in_context(context).find(|&at| wanted(self.nodes[at as usize].link.peer()))?;
         self.take_at(at)
     }
 
     /// Drops every message of one sender.
     pub fn drop_from(&mut self, peer: Peer) {
-        let of_peer = |at: &u32| self.chains.nodes[*at as usize].key.0 == peer;
+        let of_peer = |at: &u32| self.nodes[*at as usize].link.peer() == peer;
         for at in self.order.values().copied().filter(of_peer).collect::<Vec<_>>() {
             self.take_at(at);
         }
     }
 
     fn take_at(&mut self, at: u32) -> Option<(Peer, Envelope, T)> {
-        let Node { key: (from, envelope), turn, .. } = self.chains.nodes[at as usize];
+        let Link { key, turn, .. } = self.nodes[at as usize].link;
+        let (from, envelope) = (key.from, key.envelope());
         self.order.remove(&(envelope.context, turn));
-        self.chains.remove(at).map(|message| (from, envelope, message))
+        self.chains.remove(&mut self.nodes, at);
+        let node = &mut self.nodes[at as usize];
+        node.link.next = std::mem::replace(&mut self.free, at);
+        node.value.take().map(|message| (from, envelope, message))
     }
 
     /// Takes out the first message for which `is_it` holds, whoever would have received it.
     pub fn take_back(&mut self, is_it: impl Fn(Peer, &T) -> bool) -> Option<T> {
-        let (&turn, &at) = self.order.iter().find(|&(_, &at)| {
-            let node = &self.chains.nodes[at as usize];
-            node.value.as_ref().is_some_and(|message| is_it(node.key.0, message))
+        let (_, &at) = self.order.iter().find(|&(_, &at)| {
+            let node = &self.nodes[at as usize];
+            node.value.as_ref().is_some_and(|message| is_it(node.link.peer(), message))
         })?;
-        self.order.remove(&turn);
-        self.chains.remove(at)
+        self.take_at(at).map(|(_, _, message)| message)
     }
 }
 
@@ -340,6 +397,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    impl Linked for Link {
+        fn link(&self) -> &Link {
+            self
+        }
+
+        fn link_mut(&mut self) -> &mut Link {
+            self
+        }
+    }
 
     #[derive(Clone, Copy, Debug)]
     enum Step {
@@ -363,7 +430,8 @@ mod tests {
         #[test]
         fn matching_is_by_turn(steps in proptest::collection::vec(step(), 0..400)) {
             let (mut posted, mut waiting) = (Posted::new(), Waiting::new());
-            let mut plain_posted: Vec<(Want, u32, Place)> = Vec::new();
+            let mut links = vec![Link::LOOSE; 400];
+            let mut plain_posted: Vec<(Want, u32)> = Vec::new();
             let mut plain_waiting: Vec<(Peer, Envelope, u32)> = Vec::new();
             for (n, step) in steps.into_iter().enumerate() {
                 let n = n as u32;
@@ -376,24 +444,23 @@ mod tests {
                         let found = waiting.take(&want);
                         prop_assert_eq!(found, expected);
                         if found.is_none() {
-                            let place = posted.post(want, n);
-                            plain_posted.push((want, n, place));
+                            posted.post(&mut links, want, n);
+                            plain_posted.push((want, n));
                         }
                     }
                     Step::Arrive(from, tag) => {
                         let envelope = Envelope { context: 1, tag };
-                        let at = plain_posted.iter().position(|(want, ..)| want.takes(Peer(from), envelope));
+                        let at = plain_posted.iter().position(|(want, _)| want.takes(Peer(from), envelope));
                         let expected = at.map(|at| plain_posted.remove(at).1);
-                        prop_assert_eq!(posted.find(Peer(from), envelope), expected);
+                        prop_assert_eq!(posted.find(&mut links, Peer(from), envelope), expected);
                         if expected.is_none() {
                             waiting.push(Peer(from), envelope, n);
                             plain_waiting.push((Peer(from), envelope, n));
                         }
                     }
                     Step::Withdraw(at) if at < plain_posted.len() => {
-                        let (_, request, place) = plain_posted.remove(at);
-                        prop_assert!(posted.withdraw(place, request));
-                        prop_assert!(!posted.withdraw(place, request));
+                        let (_, request) = plain_posted.remove(at);
+                        posted.withdraw(&mut links, request);
                     }
                     Step::Withdraw(_) => {}
                 }

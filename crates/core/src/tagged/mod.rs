@@ -134,7 +134,7 @@ impl Tagged {
         Tagged {
             posted: Posted::new(),
             waiting: Waiting::new(),
-            requests: Requests::default(),
+            requests: Requests::new(),
             peers: (0..endpoint.size()).map(|_| TagPeer::default()).collect(),
             queued: Vec::new(),
             pushing: Vec::new(),
@@ -264,9 +264,9 @@ impl Deliver for Tagged {
         self.queued.retain(|&other| other != peer);
         self.pushing.retain(|&other| other != peer);
         self.ending.retain(|sending| sending.to() != peer);
-        for (request, place) in self.requests.involving(peer) {
-            if let Some(place) = place {
-                self.posted.withdraw(place, request.slot);
+        for request in self.requests.involving(peer) {
+            if let Some(State::Posted { .. }) = self.requests.get(request) {
+                self.posted.withdraw(&mut self.requests.slots, request.slot);
             }
             self.requests.finish(request, Status::failed(peer, Failure::Lost(peer)));
         }

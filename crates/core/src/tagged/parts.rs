@@ -74,11 +74,12 @@ impl Tagged {
     /// has gone too far.
     fn on_eager_begin(&mut self, from: Peer, envelope: Envelope, number: u32, len: u64) -> Option<usize> {
         let tag = envelope.tag;
-        let found = self.posted.find(from, envelope).map(|slot| self.requests.in_slot(slot));
+        let found = self.posted.find(&mut self.requests.slots, from, envelope);
+        let found = found.map(|slot| self.requests.in_slot(slot));
         let to = match found {
             Some(request) => {
                 let placeholder = State::Done(Status::good(from, tag, len));
-                if let Some(State::Posted { sink, .. }) = self.requests.replace(request, placeholder) {
+                if let Some(State::Posted { sink }) = self.requests.replace(request, placeholder) {
                     let arriving = State::Arriving { from, tag, len, base: 0, got: 0, expected: len, sink };
                     self.requests.replace(request, arriving);
                 }

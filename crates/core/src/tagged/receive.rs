@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::body::Sink;
-use super::matching::{Envelope, Want};
+use super::matching::{Envelope, Linked, Want};
 use super::requests::{Failure, Request, State, Status};
 use super::{ACCEPT, CREDIT, KEEP_BYTES, KEPT_CREDITS_MAX, MATCHED, OFFERS_MAX, RECALL, RECALLED, Tagged};
 use crate::Peer;
@@ -80,19 +80,33 @@ impl Matched {
 
 impl Tagged {
     /// Receives a message that fits `want` into `sink`.
-    #[inline]
+    #[inline(always)]
     pub fn receive(&mut self, endpoint: &mut Endpoint, want: Want, sink: Sink) -> Received {
-        if !self.waiting.is_empty() {
-            if let Some(matched) = self.claim(&want) {
-                return self.receive_matched(endpoint, matched, sink);
-            }
+        if !self.waiting.is_empty() || want.from.is_some_and(|from| endpoint.is_told_lost(from)) {
+            return self.receive_at_once(endpoint, want, sink);
+        }
+        self.post(want, sink)
+    }
+
+    /// Receives a message that may have come already, or never will.
+    #[cold]
+    #[inline(never)]
+    fn receive_at_once(&mut self, endpoint: &mut Endpoint, want: Want, sink: Sink) -> Received {
+        if let Some(matched) = self.claim(&want) {
+            return self.receive_matched(endpoint, matched, sink);
         }
         if let Some(from) = want.from.filter(|&from| endpoint.is_told_lost(from)) {
             return Received::Done(Status::failed(from, Failure::Lost(from)));
         }
+        self.post(want, sink)
+    }
+
+    /// Has a receive wait for its message.
+    #[inline(always)]
+    fn post(&mut self, want: Want, sink: Sink) -> Received {
         let slot = self.requests.next_slot();
-        let place = self.posted.post(want, slot);
-        Received::Pending(self.requests.add_at(slot, State::Posted { want, place, sink }))
+        self.posted.post(&mut self.requests.slots, want, slot);
+        Received::Pending(self.requests.add_posted(slot, sink))
     }
 
     /// Receives a message that [`Tagged::claim`] took.
@@ -182,13 +196,11 @@ impl Tagged {
     /// Ends a request that has not begun.
     fn withdraw(&mut self, request: Request) -> bool {
         match self.requests.get(request) {
-            Some(&State::Posted { place, want, .. }) => {
-                let from = want.from.unwrap_or(Peer(u32::MAX));
-                let withdrawn = self.posted.withdraw(place, request.slot);
-                if withdrawn {
-                    self.requests.finish(request, Status::failed(from, Failure::Cancelled));
-                }
-                withdrawn
+            Some(State::Posted { .. }) => {
+                let from = self.requests.slots[request.slot as usize].link().peer();
+                self.posted.withdraw(&mut self.requests.slots, request.slot);
+                self.requests.finish(request, Status::failed(from, Failure::Cancelled));
+                true
             }
             Some(&State::Queued { to, .. }) => {
                 self.peers[to.index()].queue.retain(|&queued| queued != request);
@@ -264,15 +276,13 @@ impl Tagged {
         if let Some(stream) = packet.stream {
             return self.on_eager_part(endpoint, packet, stream);
         }
-        match self.posted.find(from, envelope) {
+        match self.posted.find(&mut self.requests.slots, from, envelope) {
             Some(slot) => {
-                let (request, len) = (self.requests.in_slot(slot), packet.total);
-                let Some(state) = self.requests.get_mut(request) else { return Flow::Continue };
-                let State::Posted { sink, .. } = state else { return Flow::Continue };
-                sink.take(0, &mut packet);
-                let status = Status::received(from, envelope.tag, len, sink.capacity());
-                *state = State::Done(status);
-                self.requests.note_end(request);
+                let len = packet.total;
+                self.requests.fill(slot, |sink| {
+                    sink.take(0, &mut packet);
+                    Status::received(from, envelope.tag, len, sink.capacity())
+                });
                 self.give_back(endpoint, from, len + KEEP_BYTES);
                 Flow::Continue
             }
@@ -305,11 +315,11 @@ impl Tagged {
         if told > len {
             return Flow::Distrust;
         }
-        match self.posted.find(from, envelope) {
+        match self.posted.find(&mut self.requests.slots, from, envelope) {
             Some(slot) => {
                 let ours = self.requests.in_slot(slot);
                 let placeholder = State::Done(Status::good(from, envelope.tag, len));
-                let Some(State::Posted { mut sink, .. }) = self.requests.replace(ours, placeholder) else {
+                let Some(State::Posted { mut sink }) = self.requests.replace(ours, placeholder) else {
                     return Flow::Continue;
                 };
                 sink.take(0, &mut packet);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::body::{Sink, Source};
-use super::matching::{Envelope, Place, Want};
+use super::matching::{Envelope, Link, Linked, NONE};
 use super::send::Mode;
 use crate::Peer;
 use crate::stream::Sending;
@@ -88,22 +88,58 @@ pub(crate) enum State {
     /// A send whose rest, from `base` on, is being pushed.
     Pushing { sending: Sending, tag: i32, len: u64, base: u64, source: Source },
     /// A receive that waits for its message.
-    Posted { want: Want, place: Place, sink: Sink },
+    Posted { sink: Sink },
     /// A receive whose message, from `base` on, is arriving.
     Arriving { from: Peer, tag: i32, len: u64, base: u64, got: u64, expected: u64, sink: Sink },
     /// Ended.
     Done(Status),
+    /// Of no request.
+    Free,
 }
 
-#[derive(Debug, Default)]
+/// A place for a request.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    /// Where it hangs while it is a posted receive; and the next free slot, while it is free.
+    link: Link,
+    generation: u32,
+    state: State,
+}
+
+impl Linked for Slot {
+    #[inline(always)]
+    fn link(&self) -> &Link {
+        &self.link
+    }
+
+    #[inline(always)]
+    fn link_mut(&mut self) -> &mut Link {
+        &mut self.link
+    }
+}
+
+impl Slot {
+    /// Replaces a state that holds nothing to be dropped, without looking what it holds.
+    #[inline(always)]
+    fn overwrite(&mut self, state: State) {
+        std::mem::forget(std::mem::replace(&mut self.state, state));
+    }
+}
+
+#[derive(Debug)]
 pub(crate) struct Requests {
-    slots: Vec<(u32, Option<State>)>,
-    free: Vec<u32>,
+    pub slots: Vec<Slot>,
+    /// The first of the free slots.
+    free: u32,
     /// Requests in the order in which they ended, where somebody asked for that.
     pub ended: Option<VecDeque<Request>>,
 }
 
 impl Requests {
+    pub fn new() -> Requests {
+        Requests { slots: Vec::new(), free: NONE, ended: None }
+    }
+
     #[inline]
     pub fn add(&mut self, state: State) -> Request {
         let slot = self.next_slot();
@@ -111,28 +147,40 @@ impl Requests {
     }
 
     /// The slot that the next request will have, so that what it refers to can be made first.
-    #[inline]
+    #[inline(always)]
     pub fn next_slot(&mut self) -> u32 {
-        match self.free.pop() {
-            Some(slot) => slot,
-            None => {
-                self.slots.push((0, None));
-                (self.slots.len() - 1) as u32
-            }
+        let slot = self.free;
+        if slot == NONE {
+            return self.new_slot();
         }
+        self.free = self.slots[slot as usize].link.next;
+        slot
+    }
+
+    #[cold]
+    fn new_slot(&mut self) -> u32 {
+        self.slots.push(Slot { link: Link::LOOSE, generation: 0, state: State::Free });
+        (self.slots.len() - 1) as u32
     }
 
     #[inline]
     pub fn add_at(&mut self, slot: u32, state: State) -> Request {
-        let (generation, place) = &mut self.slots[slot as usize];
-        *place = Some(state);
-        Request { slot, generation: *generation }
+        self.slots[slot as usize].state = state;
+        self.in_slot(slot)
+    }
+
+    /// A receive in a slot that has just become its own.
+    #[inline(always)]
+    pub fn add_posted(&mut self, slot: u32, sink: Sink) -> Request {
+        let place = &mut self.slots[slot as usize];
+        place.overwrite(State::Posted { sink });
+        Request { slot, generation: place.generation }
     }
 
     #[inline]
     pub fn get(&self, request: Request) -> Option<&State> {
         match self.slots.get(request.slot as usize) {
-            Some((generation, state)) if *generation == request.generation => state.as_ref(),
+            Some(slot) if slot.generation == request.generation => Some(&slot.state),
             _ => None,
         }
     }
@@ -140,7 +188,7 @@ impl Requests {
     #[inline]
     pub fn get_mut(&mut self, request: Request) -> Option<&mut State> {
         match self.slots.get_mut(request.slot as usize) {
-            Some((generation, state)) if *generation == request.generation => state.as_mut(),
+            Some(slot) if slot.generation == request.generation => Some(&mut slot.state),
             _ => None,
         }
     }
@@ -148,7 +196,7 @@ impl Requests {
     /// The request in a slot, which must be in use.
     #[inline]
     pub fn in_slot(&self, slot: u32) -> Request {
-        Request { slot, generation: self.slots[slot as usize].0 }
+        Request { slot, generation: self.slots[slot as usize].generation }
     }
 
     /// Replaces a request's state and gives the old one.
@@ -173,32 +221,46 @@ impl Requests {
 
     #[inline]
     pub fn is_done(&self, request: Request) -> bool {
-        matches!(self.get(request), None | Some(State::Done(_)))
+        matches!(self.get(request), None | Some(State::Done(_) | State::Free))
     }
 
-    #[inline]
+    /// The whole of a message for the posted receive in `slot` has come: `take` puts it where it belongs, and says what became of it.
+    #[inline(always)]
+    pub fn fill(&mut self, slot: u32, take: impl FnOnce(&mut Sink) -> Status) {
+        let place = &mut self.slots[slot as usize];
+        let State::Posted { sink } = &mut place.state else { return };
+        let status = take(sink);
+        match sink {
+            Sink::User(_) => place.overwrite(State::Done(status)),
+            _ => place.state = State::Done(status),
+        }
+        let request = Request { slot, generation: place.generation };
+        self.note_end(request);
+    }
+
+    #[inline(always)]
     pub fn take(&mut self, request: Request) -> Option<Status> {
-        let Some(State::Done(status)) = self.get(request) else { return None };
-        let status = *status;
-        let (generation, state) = &mut self.slots[request.slot as usize];
-        *state = None;
-        *generation = generation.wrapping_add(1);
-        self.free.push(request.slot);
+        let slot = self.slots.get_mut(request.slot as usize)?;
+        let State::Done(status) = slot.state else { return None };
+        if slot.generation != request.generation {
+            return None;
+        }
+        slot.overwrite(State::Free);
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.link.next = std::mem::replace(&mut self.free, request.slot);
         Some(status)
     }
 
-    /// Requests that cannot end without `peer`, with the places of those that are posted receives.
-    pub fn involving(&self, peer: Peer) -> Vec<(Request, Option<Place>)> {
-        let live = self.slots.iter().enumerate().filter_map(|(slot, (generation, state))| {
-            Some((Request { slot: slot as u32, generation: *generation }, state.as_ref()?))
-        });
-        live.filter_map(|(request, state)| match state {
-            State::Queued { to, .. } | State::Offered { to, .. } => (*to == peer).then_some((request, None)),
-            State::Pushing { sending, .. } => (sending.to() == peer).then_some((request, None)),
-            State::Arriving { from, .. } => (*from == peer).then_some((request, None)),
-            State::Posted { want, place, .. } => (want.from == Some(peer)).then_some((request, Some(*place))),
-            State::Done(_) => None,
-        })
-        .collect()
+    /// Requests that cannot end without `peer`.
+    pub fn involving(&self, peer: Peer) -> Vec<Request> {
+        let needs = |slot: &Slot| match &slot.state {
+            State::Queued { to, .. } | State::Offered { to, .. } => *to == peer,
+            State::Pushing { sending, .. } => sending.to() == peer,
+            State::Arriving { from, .. } => *from == peer,
+            State::Posted { .. } => slot.link.peer() == peer,
+            State::Done(_) | State::Free => false,
+        };
+        let slots = self.slots.iter().enumerate().filter(|(_, slot)| needs(slot));
+        slots.map(|(at, _)| self.in_slot(at as u32)).collect()
     }
 }
