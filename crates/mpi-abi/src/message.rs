@@ -145,6 +145,13 @@ impl Scatter for Scattered {
     }
 }
 
+/// Where a message goes to or comes from, if nothing is special about it or wrong with it; [`target`] and [`wanted`] know what.
+#[inline(always)]
+pub fn plain_partner(comm: &Comm, rank: i32, tag: i32) -> Option<(Peer, Envelope)> {
+    let Process(peer) = comm.partners().get(rank).filter(|_| (0..=TAG_UB).contains(&tag))?;
+    Some((Peer(peer), Envelope { context: comm.message_context(), tag }))
+}
+
 /// Where a message goes; none for `MPI_PROC_NULL`.
 #[inline]
 pub fn target(comm: &Comm, rank: i32, tag: i32) -> Result<Option<(Peer, Envelope)>> {

@@ -2,9 +2,11 @@
 
 use crate::boundary::{MPI_Comm, MPI_Datatype, MPI_Message, MPI_Request, Memory, Out, Status};
 use crate::fault::Fault;
-use crate::message::{Buffer, Outcome, Partner, anyone, outcome, plain, rank_of, target, wanted};
+use crate::message::{
+    Buffer, Outcome, Partner, anyone, outcome, plain, plain_partner, rank_of, target, wanted,
+};
 use crate::object::CommRef;
-use crate::request::{Plan, Way};
+use crate::request::{Plan, Requests, Way};
 use crate::task::{Event, Need, Until};
 use crate::transport::{Layer, Net, send_error};
 use crate::world::{ANY_SOURCE, bad, world};
@@ -46,6 +48,32 @@ impl Message {
         }
     }
 
+    /// Sends it if it is a plain one that can go at once, and then asks for what came of it; `None` if nothing has happened.
+    #[inline(always)]
+    fn send_now<R>(&self, comm: &CommRef, then: impl FnOnce(&Requests) -> R) -> Result<Option<R>> {
+        let Some(bytes) = plain(self.memory, self.count, self.datatype) else { return Ok(None) };
+        let Some((to, envelope)) = plain_partner(comm, self.rank, self.tag) else { return Ok(None) };
+        comm.net.with(|endpoint, layer| {
+            let sent = layer.tagged.send_now(endpoint, to, envelope, bytes).map_err(send_error)?;
+            Ok(sent.then(|| then(&layer.requests)))
+        })?
+    }
+
+    /// Posts it if it is a plain one and has not come yet, and then asks for what came of it; `None` if nothing has happened.
+    #[inline(always)]
+    fn post_now<R>(
+        &self,
+        comm: &CommRef,
+        then: impl FnOnce(&mut Requests, tagged::Request) -> R,
+    ) -> Result<Option<R>> {
+        let Some(bytes) = plain(self.memory, self.count, self.datatype) else { return Ok(None) };
+        let Some((from, envelope)) = plain_partner(comm, self.rank, self.tag) else { return Ok(None) };
+        comm.net.with(|endpoint, layer| {
+            let posted = layer.tagged.post_now(endpoint, from, envelope, bytes)?;
+            Some(then(&mut layer.requests, posted))
+        })
+    }
+
     fn buffer(&self) -> Result<Buffer> {
         Buffer::new(self.memory, self.count, self.datatype)
     }
@@ -55,6 +83,9 @@ impl Message {
 #[inline]
 pub fn send(message: Message, comm: MPI_Comm, mode: Mode) -> Result<()> {
     let comm = world().comm(comm)?;
+    if mode == Mode::Standard && message.send_now(&comm, |_| ())?.is_some() {
+        return Ok(());
+    }
     let source = message.source()?;
     let Some((to, envelope)) = target(&comm, message.rank, message.tag)? else { return Ok(()) };
     let sent = comm.net.start_send(to, envelope, mode, source)?;
@@ -65,6 +96,11 @@ pub fn send(message: Message, comm: MPI_Comm, mode: Mode) -> Result<()> {
 #[inline]
 pub fn isend(message: Message, handle: MPI_Comm, mode: Mode) -> Result<MPI_Request> {
     let comm = world().comm(handle)?;
+    if mode == Mode::Standard {
+        if let Some(sent) = message.send_now(&comm, |requests| requests.sent())? {
+            return Ok(MPI_Request(sent));
+        }
+    }
     let (len, source) = message.source()?;
     let Some((to, envelope)) = target(&comm, message.rank, message.tag)? else {
         return ended(&comm, handle, Outcome::NOBODY);
@@ -96,6 +132,10 @@ pub fn ibsend(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
 #[inline]
 pub fn recv(message: Message, comm: MPI_Comm, status: Out<Status>) -> Result<()> {
     let comm = world().comm(comm)?;
+    if let Some(posted) = message.post_now(&comm, |_, posted| posted)? {
+        let got = comm.net.finish_receive(Received::Pending(posted))?;
+        return tell(&comm, message.rank, &got, status);
+    }
     let sink = message.sink()?;
     let Some(want) = wanted(&comm, message.rank, message.tag)? else {
         status.fill(&Outcome::from_proc_null().status);
@@ -106,17 +146,28 @@ pub fn recv(message: Message, comm: MPI_Comm, status: Out<Status>) -> Result<()>
         Received::Pending(request) if want.from.is_none() => from_anybody(&comm, request)?,
         _ => comm.net.finish_receive(received)?,
     };
+    tell(&comm, message.rank, &got, status)
+}
+
+/// What came of a receive from `rank`.
+#[inline]
+fn tell(comm: &CommRef, rank: i32, got: &tagged::Status, status: Out<Status>) -> Result<()> {
     if got.failure.is_none() {
-        status.fill(&Status::new(source(&comm, message.rank, &got), got.tag, got.len));
+        status.fill(&Status::new(source(comm, rank, got), got.tag, got.len));
         return Ok(());
     }
-    told(outcome(Some(source(&comm, message.rank, &got)), &got), status)
+    told(outcome(Some(source(comm, rank, got)), got), status)
 }
 
 /// Starts a receive.
 #[inline]
 pub fn irecv(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
     let comm = world().comm(handle)?;
+    let posted =
+        message.post_now(&comm, |requests, posted| requests.add_posted(handle, message.rank, posted))?;
+    if let Some(request) = posted {
+        return Ok(MPI_Request(request));
+    }
     let sink = message.sink()?;
     let Some(want) = wanted(&comm, message.rank, message.tag)? else {
         return ended(&comm, handle, Outcome::from_proc_null());

@@ -37,9 +37,18 @@ pub struct Requests {
 pub struct Request {
     /// The communicator whose error handler hears of a failure.
     pub comm: MPI_Comm,
+    /// The rank that a plain receive is from, and what is under way of it. Words beside each other: they are written where they stay.
+    rank: i32,
+    receive: tagged::Request,
+    /// What is to know about every other operation; `None` for a plain receive.
+    rest: Option<Box<Rest>>,
+}
+
+/// An operation other than a plain receive.
+struct Rest {
     partner: Partner,
     state: State,
-    plan: Option<Box<Plan>>,
+    plan: Option<Plan>,
 }
 
 enum State {
@@ -99,12 +108,8 @@ pub struct Completion {
 impl Default for Requests {
     fn default() -> Requests {
         let mut slab = Slab::new(8);
-        let sent = slab.insert(Request {
-            comm: MPI_Comm(0x101),
-            partner: Partner::Receiver,
-            state: State::Good(Status::EMPTY),
-            plan: None,
-        });
+        let rest = Rest { partner: Partner::Receiver, state: State::Good(Status::EMPTY), plan: None };
+        let sent = slab.insert(Request::new(MPI_Comm(0x101), rest));
         Requests {
             slab,
             sent,
@@ -132,14 +137,26 @@ impl Requests {
         }
     }
 
-    /// A handle for a receive.
+    /// The handle of every send that has ended at once.
     #[inline(always)]
+    pub fn sent(&self) -> usize {
+        self.sent
+    }
+
+    /// A handle for a receive.
+    #[inline]
     pub fn add_receive(&mut self, comm: MPI_Comm, partner: Partner, received: Received) -> usize {
-        let state = match received {
-            Received::Pending(request) => State::Active(request),
-            Received::Done(status) => partner.outcome(&status).into(),
-        };
-        self.slab.insert(Request { comm, partner, state, plan: None })
+        if let (&Partner::Rank(rank), Received::Pending(receive)) = (&partner, received) {
+            return self.add_posted(comm, rank, receive);
+        }
+        let state = state_of_receive(&partner, received);
+        self.slab.insert(Request::new(comm, Rest { partner, state, plan: None }))
+    }
+
+    /// A handle for a receive from `rank` that has been posted.
+    #[inline(always)]
+    pub fn add_posted(&mut self, comm: MPI_Comm, rank: i32, receive: tagged::Request) -> usize {
+        self.slab.insert(Request { comm, rank, receive, rest: None })
     }
 
     /// A handle for what has already ended.
@@ -158,12 +175,12 @@ impl Requests {
     }
 
     fn add(&mut self, comm: MPI_Comm, state: State) -> usize {
-        self.slab.insert(Request { comm, partner: Partner::Receiver, state, plan: None })
+        self.slab.insert(Request::new(comm, Rest { partner: Partner::Receiver, state, plan: None }))
     }
 
     /// A handle for a persistent operation.
     pub fn add_plan(&mut self, comm: MPI_Comm, partner: Partner, plan: Plan) -> usize {
-        self.slab.insert(Request { comm, partner, state: State::Inactive, plan: Some(Box::new(plan)) })
+        self.slab.insert(Request::new(comm, Rest { partner, state: State::Inactive, plan: Some(plan) }))
     }
 
     /// The handle whose low half is `low`.
@@ -179,7 +196,9 @@ impl Requests {
     /// Whether waiting for a request would return at once; a handle that names nothing would.
     #[inline]
     pub fn is_done(&self, tagged: &Tagged, handle: usize) -> bool {
-        match self.slab.get(handle).map(|request| &request.state) {
+        let Some(request) = self.slab.get(handle) else { return true };
+        match request.rest.as_ref().map(|rest| &rest.state) {
+            None => tagged.is_done(request.receive),
             Some(State::Active(request)) => tagged.is_done(*request),
             Some(State::Task(task)) => task.is_done(),
             Some(State::General(general)) => general.is_done(),
@@ -190,7 +209,7 @@ impl Requests {
 
     /// Whether it is under way or ended, rather than not started.
     pub fn is_active(&self, handle: usize) -> bool {
-        self.slab.get(handle).is_some_and(|request| !matches!(request.state, State::Inactive))
+        self.slab.get(handle).is_some_and(|request| !matches!(request.state(), Some(State::Inactive)))
     }
 
     /// Takes note of the end of a request that is done; then its outcome stays until somebody completes it.
@@ -198,19 +217,20 @@ impl Requests {
         let Some(request) = self.slab.get_mut(handle) else {
             return Err(bad(Class::Request, "MPI_REQUEST_NULL", handle, 0x180));
         };
-        match &request.state {
+        let rest = request.rest();
+        match &rest.state {
             State::Active(under_way) => {
                 let status = tagged
                     .take(*under_way)
                     .ok_or_else(|| Error::new(Class::Intern, "a request ended twice"))?;
-                request.state = request.partner.outcome(&status).into();
+                rest.state = rest.partner.outcome(&status).into();
             }
             State::Task(task) => {
-                request.state = task.outcome().into();
+                rest.state = task.outcome().into();
             }
             State::General(_) | State::Inactive | State::Filling | State::Good(_) | State::Ended(_) => {}
         }
-        Ok(match &request.state {
+        Ok(match &rest.state {
             State::Good(status) => Outcome { status: *status, error: None },
             State::Ended(outcome) => (**outcome).clone(),
             _ => Outcome::NOBODY,
@@ -222,15 +242,18 @@ impl Requests {
     pub fn complete(&mut self, tagged: &mut Tagged, handle: usize) -> Result<Completion> {
         let outcome = self.settle(tagged, handle)?;
         let Some(request) = self.slab.get_mut(handle) else { return Err(gone()) };
-        let (comm, stays) = (request.comm, request.plan.is_some());
+        let comm = request.comm;
+        let rest = request.rest();
+        let stays = rest.plan.is_some();
         if stays {
-            request.state = State::Inactive;
+            rest.state = State::Inactive;
         }
         if stays || handle == self.sent {
             return Ok(Completion { outcome, comm, stays, general: None });
         }
-        let general = match self.slab.remove(handle) {
-            Some(Request { state: State::General(general), .. }) => Some(general),
+        let rest = self.slab.remove(handle).and_then(|request| request.rest);
+        let general = match rest.map(|rest| rest.state) {
+            Some(State::General(general)) => Some(general),
             _ => None,
         };
         Ok(Completion { outcome, comm, stays, general })
@@ -244,36 +267,36 @@ impl Requests {
             return Some(Status::EMPTY);
         }
         let request = self.slab.get(handle)?;
-        let status = match (&request.state, &request.plan) {
-            (State::Good(status), None) => *status,
-            (State::Active(under_way), None) => {
-                let told = tagged.look(*under_way).filter(|told| told.failure.is_none())?;
-                let status = match request.partner {
-                    Partner::Receiver => Status::EMPTY,
-                    Partner::Rank(rank) => Status::new(rank, told.tag, told.len),
-                    Partner::Any(_) => return None,
-                };
-                tagged.take(*under_way);
-                self.slab.discard(handle);
-                return Some(status);
-            }
-            _ => return None,
-        };
-        self.slab.remove(handle);
+        if let Some(rest) = &request.rest {
+            return rest.is_plainly_done(tagged).then(|| self.complete_sent(tagged, handle))?;
+        }
+        let told = tagged.look(request.receive).filter(|told| told.failure.is_none())?;
+        let status = Status::new(request.rank, told.tag, told.len);
+        tagged.take(request.receive);
+        self.slab.discard(handle);
         Some(status)
+    }
+
+    /// Forgets a request that is [plainly done](Rest::is_plainly_done).
+    fn complete_sent(&mut self, tagged: &mut Tagged, handle: usize) -> Option<Status> {
+        match self.slab.remove(handle)?.rest?.state {
+            State::Good(status) => Some(status),
+            State::Active(sent) => tagged.take(sent).map(|_| Status::EMPTY),
+            _ => None,
+        }
     }
 
     /// The request that ends when the program says so, if it is one.
     pub fn general(&self, handle: usize) -> Option<Arc<General>> {
-        match &self.slab.get(handle)?.state {
-            State::General(general) => Some(general.clone()),
+        match self.slab.get(handle)?.state() {
+            Some(State::General(general)) => Some(general.clone()),
             _ => None,
         }
     }
 
     /// Notes the task a persistent operation of many steps has become.
     pub fn started(&mut self, handle: usize, task: Arc<Task>) -> Result<()> {
-        self.slab.get_mut(handle).ok_or_else(gone)?.state = State::Task(task);
+        self.slab.get_mut(handle).ok_or_else(gone)?.rest().state = State::Task(task);
         Ok(())
     }
 
@@ -287,33 +310,33 @@ impl Requests {
         let Some(request) = self.slab.get_mut(handle) else {
             return Err(bad(Class::Request, "MPI_REQUEST_NULL", handle, 0x180));
         };
-        let (Some(plan), State::Inactive) = (&mut request.plan, &request.state) else {
+        let owner = request.comm;
+        let Some(Rest { plan: Some(plan), state: state @ State::Inactive, partner }) =
+            request.rest.as_deref_mut()
+        else {
             return Err(Error::new(Class::Request, "the request is not persistent, or has been started"));
         };
-        let (buffer, way) = match &mut **plan {
+        let (buffer, way) = match plan {
             Plan::Parts(_, Way::Send(..), ready) => {
                 ready.fill(false);
-                request.state = State::Filling;
+                *state = State::Filling;
                 return Ok(None);
             }
             Plan::Steps(again) => return Ok(Some(again.clone())),
             Plan::Message(buffer, way) | Plan::Parts(buffer, way, _) => (buffer, *way),
         };
-        request.state = match way {
+        *state = match way {
             Way::Nothing => Outcome::from_proc_null().into(),
-            Way::Receive(want) => {
-                state_of_receive(&request.partner, tagged.receive(endpoint, want, buffer.sink()))
-            }
+            Way::Receive(want) => state_of_receive(partner, tagged.receive(endpoint, want, buffer.sink())),
             Way::Send(to, envelope, mode) => {
                 let (len, source) = buffer.source();
                 state_of_send(tagged.send(endpoint, to, envelope, mode, len, source).map_err(send_error)?)
             }
             Way::Buffered(to, envelope) => {
                 let message = buffer.copy();
-                let owner = request.comm;
                 self.send_buffered(endpoint, tagged, (to, envelope), owner, message)?;
                 let request = self.slab.get_mut(handle).ok_or_else(gone)?;
-                request.state = State::Good(Status::EMPTY);
+                request.rest().state = State::Good(Status::EMPTY);
                 return Ok(None);
             }
         };
@@ -331,8 +354,11 @@ impl Requests {
         let Some(request) = self.slab.get_mut(handle) else {
             return Err(bad(Class::Request, "MPI_REQUEST_NULL", handle, 0x180));
         };
-        let (State::Filling, Some(Plan::Parts(buffer, Way::Send(to, envelope, mode), ready))) =
-            (&request.state, request.plan.as_deref_mut())
+        let Some(Rest {
+            state: state @ State::Filling,
+            plan: Some(Plan::Parts(buffer, Way::Send(to, envelope, mode), ready)),
+            ..
+        }) = request.rest.as_deref_mut()
         else {
             return Err(Error::new(
                 Class::Request,
@@ -353,7 +379,7 @@ impl Requests {
         }
         if ready.iter().all(|ready| *ready) {
             let (len, source) = buffer.source();
-            request.state =
+            *state =
                 state_of_send(tagged.send(endpoint, *to, *envelope, *mode, len, source).map_err(send_error)?);
         }
         Ok(())
@@ -361,7 +387,7 @@ impl Requests {
 
     /// The parts of a partitioned receive.
     pub fn parts(&self, handle: usize) -> Result<usize> {
-        match self.get(handle)?.plan.as_deref() {
+        match self.get(handle)?.rest.as_ref().and_then(|rest| rest.plan.as_ref()) {
             Some(Plan::Parts(_, Way::Receive(_) | Way::Nothing, parts)) => Ok(parts.len()),
             _ => Err(Error::new(Class::Request, "the request is not a partitioned receive")),
         }
@@ -394,9 +420,12 @@ impl Requests {
 
     /// Tries to take back an operation.
     pub fn cancel(&mut self, endpoint: &mut Endpoint, tagged: &mut Tagged, handle: usize) -> Result<()> {
-        if let State::Active(under_way) = &self.get(handle)?.state {
-            tagged.cancel(endpoint, *under_way);
-        }
+        let request = self.get(handle)?;
+        match request.state() {
+            None => tagged.cancel(endpoint, request.receive),
+            Some(State::Active(under_way)) => tagged.cancel(endpoint, *under_way),
+            Some(_) => false,
+        };
         Ok(())
     }
 
@@ -406,12 +435,14 @@ impl Requests {
         if handle == self.sent {
             return Ok(());
         }
-        match self.slab.remove(handle) {
-            Some(Request { state: State::Active(sent), partner: Partner::Receiver, .. }) => {
+        let Some(request) = self.slab.remove(handle) else { return Ok(()) };
+        match request.rest.map(|rest| *rest) {
+            None => self.orphans.push(request.receive),
+            Some(Rest { state: State::Active(sent), partner: Partner::Receiver, .. }) => {
                 self.left_behind.push((sent, 0));
             }
-            Some(Request { state: State::Active(receive), .. }) => self.orphans.push(receive),
-            _ => {}
+            Some(Rest { state: State::Active(receive), .. }) => self.orphans.push(receive),
+            Some(_) => {}
         }
         self.none_left_behind(tagged);
         Ok(())
@@ -419,14 +450,14 @@ impl Requests {
 
     /// Ends receives from anybody, now that one who could have sent is gone.
     pub fn fail_wild(&mut self, endpoint: &mut Endpoint, tagged: &mut Tagged, peer: Peer) {
-        for request in self.slab.iter_mut() {
-            let (State::Active(under_way), Partner::Any(comm)) = (&request.state, &request.partner) else {
+        for rest in self.slab.iter_mut().filter_map(|request| request.rest.as_deref_mut()) {
+            let (State::Active(under_way), Partner::Any(comm)) = (&rest.state, &rest.partner) else {
                 continue;
             };
             if comm.has(peer) && tagged.cancel(endpoint, *under_way) {
                 tagged.take(*under_way);
                 let error = Some(send_error(SendError::Lost(peer)));
-                request.state = Outcome { status: Status::EMPTY, error }.into();
+                rest.state = Outcome { status: Status::EMPTY, error }.into();
             }
         }
     }
@@ -453,6 +484,39 @@ impl Requests {
         self.left_behind.retain(|&(request, _)| goes_on(request));
         self.orphans.retain(|&request| goes_on(request));
         self.left_behind.is_empty()
+    }
+}
+
+impl Request {
+    fn new(comm: MPI_Comm, rest: Rest) -> Request {
+        Request { comm, rank: 0, receive: tagged::Request::NONE, rest: Some(Box::new(rest)) }
+    }
+
+    /// How far it is, unless it is a plain receive.
+    fn state(&self) -> Option<&State> {
+        self.rest.as_ref().map(|rest| &rest.state)
+    }
+
+    /// All about it; a plain receive becomes one like others.
+    fn rest(&mut self) -> &mut Rest {
+        let (partner, state) = (Partner::Rank(self.rank), State::Active(self.receive));
+        self.rest.get_or_insert_with(|| Box::new(Rest { partner, state, plan: None }))
+    }
+}
+
+impl Rest {
+    /// Whether it is done for good, went well, and there is nothing to find out about it.
+    fn is_plainly_done(&self, tagged: &Tagged) -> bool {
+        self.plan.is_none()
+            && match &self.state {
+                State::Good(_) => true,
+                State::Active(sent) => {
+                    let told = tagged.look(*sent);
+                    matches!(self.partner, Partner::Receiver)
+                        && told.is_some_and(|told| told.failure.is_none())
+                }
+                _ => false,
+            }
     }
 }
 

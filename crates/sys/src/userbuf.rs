@@ -23,6 +23,9 @@ pub struct UserBuf {
 unsafe impl Send for UserBuf {}
 
 impl UserBuf {
+    /// A buffer without bytes.
+    pub const EMPTY: UserBuf = UserBuf { base: std::ptr::NonNull::dangling().as_ptr(), len: 0 };
+
     /// A buffer of `len` bytes at `base`.
     ///
     /// # Safety

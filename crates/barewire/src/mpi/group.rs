@@ -87,8 +87,13 @@ impl Group {
     /// The process at `rank`.
     #[inline]
     pub fn process(&self, rank: i32) -> Result<Process> {
-        let found = usize::try_from(rank).ok().and_then(|rank| self.members.get(rank));
-        found.copied().ok_or_else(|| self.no_process(rank))
+        self.get(rank).ok_or_else(|| self.no_process(rank))
+    }
+
+    /// The process at `rank`, if there is one.
+    #[inline(always)]
+    pub fn get(&self, rank: i32) -> Option<Process> {
+        self.members.get(usize::try_from(rank).ok()?).copied()
     }
 
     #[cold]

@@ -88,9 +88,7 @@ impl Sink {
         let room = self.capacity().saturating_sub(offset);
         let len = (packet.remaining() as u64).min(room) as usize;
         match self {
-            Sink::User(buffer) => {
-                buffer.wire_mut(offset as usize, len).map(|mut place| packet.read_to(&mut place));
-            }
+            Sink::User(buffer) => take_user(buffer, offset, packet),
             Sink::Memory(memory, at, _) => {
                 memory.wire_mut(*at + offset as usize, len).map(|mut place| packet.read_to(&mut place));
             }
@@ -121,4 +119,12 @@ impl Sink {
             Sink::Scatter(scatter) => scatter.scatter_kept(offset, bytes),
         }
     }
+}
+
+/// Takes a packet's bytes, which stand at `offset` in the message, into a caller's buffer, as far as they fit.
+#[inline(always)]
+pub(super) fn take_user(buffer: &UserBuf, offset: u64, packet: &mut Incoming<'_>) {
+    let room = (buffer.len() as u64).saturating_sub(offset);
+    let len = (packet.remaining() as u64).min(room) as usize;
+    buffer.wire_mut(offset as usize, len).map(|mut place| packet.read_to(&mut place));
 }

@@ -228,17 +228,25 @@ impl Posted {
     }
 
     /// Posts the receive `at`.
-    #[inline(always)]
+    #[inline]
     pub fn post<N: Linked>(&mut self, nodes: &mut [N], want: Want, at: u32) {
+        if let (Some(from), Some(tag)) = (want.from, want.tag) {
+            return self.post_exact(nodes, from, Envelope { context: want.context, tag }, at);
+        }
         self.turn += 1;
         let (from, tag) = (want.from.unwrap_or(Peer(u32::MAX)), want.tag.unwrap_or(-1));
         let key = Key::new(from, Envelope { context: want.context, tag });
         *nodes[at as usize].link_mut() = Link { key, next: NONE, turn: self.turn };
-        if want.from.is_some() && want.tag.is_some() {
-            self.exact.push(nodes, at);
-        } else {
-            self.wild.insert(self.turn, (want, at));
-        }
+        self.wild.insert(self.turn, (want, at));
+    }
+
+    /// Posts the receive `at`, which has no wildcard.
+    #[inline(always)]
+    pub fn post_exact<N: Linked>(&mut self, nodes: &mut [N], from: Peer, envelope: Envelope, at: u32) {
+        self.turn += 1;
+        let key = Key::new(from, envelope);
+        *nodes[at as usize].link_mut() = Link { key, next: NONE, turn: self.turn };
+        self.exact.push(nodes, at);
     }
 
     /// Takes out the receive that a message is for.

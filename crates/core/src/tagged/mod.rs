@@ -160,10 +160,7 @@ impl Tagged {
     /// The outcome of a request that has ended.
     #[inline(always)]
     pub fn look(&self, request: Request) -> Option<&Status> {
-        match self.requests.get(request) {
-            Some(State::Done(status)) => Some(status),
-            _ => None,
-        }
+        self.requests.look(request)
     }
 
     /// The outcome of a request that has ended; then it is forgotten.
@@ -265,7 +262,7 @@ impl Deliver for Tagged {
         self.pushing.retain(|&other| other != peer);
         self.ending.retain(|sending| sending.to() != peer);
         for request in self.requests.involving(peer) {
-            if let Some(State::Posted { .. }) = self.requests.get(request) {
+            if let Some(State::Posted { .. } | State::PostedUser) = self.requests.get(request) {
                 self.posted.withdraw(&mut self.requests.slots, request.slot);
             }
             self.requests.finish(request, Status::failed(peer, Failure::Lost(peer)));

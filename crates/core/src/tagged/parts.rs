@@ -74,12 +74,10 @@ impl Tagged {
     /// has gone too far.
     fn on_eager_begin(&mut self, from: Peer, envelope: Envelope, number: u32, len: u64) -> Option<usize> {
         let tag = envelope.tag;
-        let found = self.posted.find(&mut self.requests.slots, from, envelope);
-        let found = found.map(|slot| self.requests.in_slot(slot));
-        let to = match found {
-            Some(request) => {
-                let placeholder = State::Done(Status::good(from, tag, len));
-                if let Some(State::Posted { sink }) = self.requests.replace(request, placeholder) {
+        let to = match self.posted.find(&mut self.requests.slots, from, envelope) {
+            Some(slot) => {
+                let request = self.requests.in_slot(slot);
+                if let Some(sink) = self.requests.take_sink(slot) {
                     let arriving = State::Arriving { from, tag, len, base: 0, got: 0, expected: len, sink };
                     self.requests.replace(request, arriving);
                 }

@@ -2,6 +2,8 @@
 
 use std::ops::RangeInclusive;
 
+use barewire_sys::userbuf::UserBuf;
+
 use super::body::Sink;
 use super::matching::{Envelope, Linked, Want};
 use super::requests::{Failure, Request, State, Status};
@@ -88,6 +90,24 @@ impl Tagged {
         self.post(want, sink)
     }
 
+    /// Posts a receive into a caller's buffer, from one peer and with one tag, if no message waits and the peer is there; `None` if not,
+    /// and nothing has happened. Then [`Tagged::receive`] is the way. [`Tagged::send_now`] has an example.
+    #[inline(always)]
+    pub fn post_now(
+        &mut self,
+        endpoint: &Endpoint,
+        from: Peer,
+        envelope: Envelope,
+        buffer: UserBuf,
+    ) -> Option<Request> {
+        if !self.waiting.is_empty() || endpoint.is_told_lost(from) {
+            return None;
+        }
+        let slot = self.requests.next_slot();
+        self.posted.post_exact(&mut self.requests.slots, from, envelope, slot);
+        Some(self.requests.add_posted(slot, buffer))
+    }
+
     /// Receives a message that may have come already, or never will.
     #[cold]
     #[inline(never)]
@@ -106,7 +126,10 @@ impl Tagged {
     fn post(&mut self, want: Want, sink: Sink) -> Received {
         let slot = self.requests.next_slot();
         self.posted.post(&mut self.requests.slots, want, slot);
-        Received::Pending(self.requests.add_posted(slot, sink))
+        Received::Pending(match sink {
+            Sink::User(buffer) => self.requests.add_posted(slot, buffer),
+            sink => self.requests.add_at(slot, State::Posted { sink }),
+        })
     }
 
     /// Receives a message that [`Tagged::claim`] took.
@@ -196,7 +219,7 @@ impl Tagged {
     /// Ends a request that has not begun.
     fn withdraw(&mut self, request: Request) -> bool {
         match self.requests.get(request) {
-            Some(State::Posted { .. }) => {
+            Some(State::Posted { .. } | State::PostedUser) => {
                 let from = self.requests.slots[request.slot as usize].link().peer();
                 self.posted.withdraw(&mut self.requests.slots, request.slot);
                 self.requests.finish(request, Status::failed(from, Failure::Cancelled));
@@ -259,9 +282,8 @@ impl Tagged {
             Some(State::Pushing { sending, .. }) => sending.to(),
             _ => return false,
         };
-        let cancelled = Status::failed(peer, Failure::Cancelled);
-        let before = self.requests.replace(request, State::Done(cancelled));
-        self.requests.note_end(request);
+        let before = self.requests.replace(request, State::Done);
+        self.requests.finish(request, Status::failed(peer, Failure::Cancelled));
         if let Some(State::Pushing { sending, .. }) = before {
             self.peers[peer.index()].pushing.retain(|&other| other != request);
             self.end_early(endpoint, sending);
@@ -279,10 +301,7 @@ impl Tagged {
         match self.posted.find(&mut self.requests.slots, from, envelope) {
             Some(slot) => {
                 let len = packet.total;
-                self.requests.fill(slot, |sink| {
-                    sink.take(0, &mut packet);
-                    Status::received(from, envelope.tag, len, sink.capacity())
-                });
+                self.requests.fill(slot, from, envelope.tag, &mut packet);
                 self.give_back(endpoint, from, len + KEEP_BYTES);
                 Flow::Continue
             }
@@ -317,11 +336,7 @@ impl Tagged {
         }
         match self.posted.find(&mut self.requests.slots, from, envelope) {
             Some(slot) => {
-                let ours = self.requests.in_slot(slot);
-                let placeholder = State::Done(Status::good(from, envelope.tag, len));
-                let Some(State::Posted { mut sink }) = self.requests.replace(ours, placeholder) else {
-                    return Flow::Continue;
-                };
+                let Some(mut sink) = self.requests.take_sink(slot) else { return Flow::Continue };
                 sink.take(0, &mut packet);
                 if told > 0 {
                     self.give_back(endpoint, from, told + KEEP_BYTES);
@@ -351,21 +366,19 @@ impl Tagged {
         let fetched = shown != 0 && base == 0 && self.fetch(endpoint, from, shown, limit as usize, &sink);
         if fetched || (limit == base && base == len) {
             let status = Status::received(from, tag, len, sink.capacity());
-            let request = self.requests.add_at(slot, State::Done(status));
+            let request = self.requests.add_done(slot, status);
             self.requests.note_end(request);
             let _ = endpoint.reply(from, MATCHED, theirs, &[]);
             return request;
         }
         let expected = limit - base;
-        let state = if expected == 0 {
-            State::Done(Status::received(from, tag, len, sink.capacity()))
-        } else {
-            State::Arriving { from, tag, len, base, got: 0, expected, sink }
-        };
-        let request = self.requests.add_at(slot, state);
-        if expected == 0 {
+        let request = if expected == 0 {
+            let request = self.requests.add_done(slot, Status::received(from, tag, len, sink.capacity()));
             self.requests.note_end(request);
-        }
+            request
+        } else {
+            self.requests.add_at(slot, State::Arriving { from, tag, len, base, got: 0, expected, sink })
+        };
         let told = endpoint.reply_with(from, ACCEPT, theirs, 16, |wire| {
             wire.write_u64(request.to_wire());
             wire.write_u64(limit);

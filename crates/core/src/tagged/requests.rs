@@ -2,10 +2,13 @@
 
 use std::collections::VecDeque;
 
-use super::body::{Sink, Source};
+use barewire_sys::userbuf::UserBuf;
+
+use super::body::{Sink, Source, take_user};
 use super::matching::{Envelope, Link, Linked, NONE};
 use super::send::Mode;
 use crate::Peer;
+use crate::incoming::Incoming;
 use crate::stream::Sending;
 
 /// A send or receive under way.
@@ -16,6 +19,9 @@ pub struct Request {
 }
 
 impl Request {
+    /// No request: it has always ended.
+    pub const NONE: Request = Request { slot: u32::MAX, generation: 0 };
+
     /// A small number that no other request under way has, for tables of one's own.
     pub fn slot(self) -> u32 {
         self.slot
@@ -89,10 +95,12 @@ pub(crate) enum State {
     Pushing { sending: Sending, tag: i32, len: u64, base: u64, source: Source },
     /// A receive that waits for its message.
     Posted { sink: Sink },
+    /// A receive into a caller's buffer, which its slot has, that waits for its message.
+    PostedUser,
     /// A receive whose message, from `base` on, is arriving.
     Arriving { from: Peer, tag: i32, len: u64, base: u64, got: u64, expected: u64, sink: Sink },
-    /// Ended.
-    Done(Status),
+    /// Ended; its slot has its outcome.
+    Done,
     /// Of no request.
     Free,
 }
@@ -104,6 +112,9 @@ pub(crate) struct Slot {
     link: Link,
     generation: u32,
     state: State,
+    /// What short receives need lies beside the state, not in it: it is written word by word, straight to where it stays.
+    buffer: UserBuf,
+    status: Status,
 }
 
 impl Linked for Slot {
@@ -115,14 +126,6 @@ impl Linked for Slot {
     #[inline(always)]
     fn link_mut(&mut self) -> &mut Link {
         &mut self.link
-    }
-}
-
-impl Slot {
-    /// Replaces a state that holds nothing to be dropped, without looking what it holds.
-    #[inline(always)]
-    fn overwrite(&mut self, state: State) {
-        std::mem::forget(std::mem::replace(&mut self.state, state));
     }
 }
 
@@ -159,7 +162,8 @@ impl Requests {
 
     #[cold]
     fn new_slot(&mut self) -> u32 {
-        self.slots.push(Slot { link: Link::LOOSE, generation: 0, state: State::Free });
+        let (buffer, status) = (UserBuf::EMPTY, Status::good(Peer(0), 0, 0));
+        self.slots.push(Slot { link: Link::LOOSE, generation: 0, state: State::Free, buffer, status });
         (self.slots.len() - 1) as u32
     }
 
@@ -171,10 +175,40 @@ impl Requests {
 
     /// A receive in a slot that has just become its own.
     #[inline(always)]
-    pub fn add_posted(&mut self, slot: u32, sink: Sink) -> Request {
+    pub fn add_posted(&mut self, slot: u32, buffer: UserBuf) -> Request {
         let place = &mut self.slots[slot as usize];
-        place.overwrite(State::Posted { sink });
+        place.buffer = buffer;
+        if matches!(place.state, State::Free) {
+            place.state = State::PostedUser;
+        }
         Request { slot, generation: place.generation }
+    }
+
+    /// A request that has ended, in a slot that has just become its own.
+    pub fn add_done(&mut self, slot: u32, status: Status) -> Request {
+        self.slots[slot as usize].status = status;
+        self.add_at(slot, State::Done)
+    }
+
+    /// Takes a posted receive's place for its message; `None` if there is no such receive. The request counts as ended until it
+    /// has another state.
+    pub fn take_sink(&mut self, slot: u32) -> Option<Sink> {
+        let place = &mut self.slots[slot as usize];
+        match std::mem::replace(&mut place.state, State::Done) {
+            State::Posted { sink } => Some(sink),
+            State::PostedUser => Some(Sink::User(place.buffer)),
+            other => {
+                place.state = other;
+                None
+            }
+        }
+    }
+
+    /// How a request ended.
+    #[inline(always)]
+    pub fn look(&self, request: Request) -> Option<&Status> {
+        let slot = self.slots.get(request.slot as usize)?;
+        (slot.generation == request.generation && matches!(slot.state, State::Done)).then_some(&slot.status)
     }
 
     #[inline]
@@ -207,7 +241,9 @@ impl Requests {
 
     #[inline]
     pub fn finish(&mut self, request: Request, status: Status) {
-        self.replace(request, State::Done(status));
+        if self.replace(request, State::Done).is_some() {
+            self.slots[request.slot as usize].status = status;
+        }
         self.note_end(request);
     }
 
@@ -221,19 +257,29 @@ impl Requests {
 
     #[inline]
     pub fn is_done(&self, request: Request) -> bool {
-        matches!(self.get(request), None | Some(State::Done(_) | State::Free))
+        matches!(self.get(request), None | Some(State::Done | State::Free))
     }
 
-    /// The whole of a message for the posted receive in `slot` has come: `take` puts it where it belongs, and says what became of it.
+    /// The whole of a message for the posted receive in `slot` has come.
     #[inline(always)]
-    pub fn fill(&mut self, slot: u32, take: impl FnOnce(&mut Sink) -> Status) {
+    pub fn fill(&mut self, slot: u32, from: Peer, tag: i32, packet: &mut Incoming<'_>) {
         let place = &mut self.slots[slot as usize];
-        let State::Posted { sink } = &mut place.state else { return };
-        let status = take(sink);
-        match sink {
-            Sink::User(_) => place.overwrite(State::Done(status)),
-            _ => place.state = State::Done(status),
-        }
+        let len = packet.total;
+        let capacity = match &mut place.state {
+            State::PostedUser => {
+                take_user(&place.buffer, 0, packet);
+                place.state = State::Done;
+                place.buffer.len() as u64
+            }
+            State::Posted { sink } => {
+                sink.take(0, packet);
+                let capacity = sink.capacity();
+                place.state = State::Done;
+                capacity
+            }
+            _ => return,
+        };
+        place.status = Status::received(from, tag, len, capacity);
         let request = Request { slot, generation: place.generation };
         self.note_end(request);
     }
@@ -241,14 +287,13 @@ impl Requests {
     #[inline(always)]
     pub fn take(&mut self, request: Request) -> Option<Status> {
         let slot = self.slots.get_mut(request.slot as usize)?;
-        let State::Done(status) = slot.state else { return None };
-        if slot.generation != request.generation {
+        if slot.generation != request.generation || !matches!(slot.state, State::Done) {
             return None;
         }
-        slot.overwrite(State::Free);
+        slot.state = State::Free;
         slot.generation = slot.generation.wrapping_add(1);
         slot.link.next = std::mem::replace(&mut self.free, request.slot);
-        Some(status)
+        Some(slot.status)
     }
 
     /// Requests that cannot end without `peer`.
@@ -257,8 +302,8 @@ impl Requests {
             State::Queued { to, .. } | State::Offered { to, .. } => *to == peer,
             State::Pushing { sending, .. } => sending.to() == peer,
             State::Arriving { from, .. } => *from == peer,
-            State::Posted { .. } => slot.link.peer() == peer,
-            State::Done(_) | State::Free => false,
+            State::Posted { .. } | State::PostedUser => slot.link.peer() == peer,
+            State::Done | State::Free => false,
         };
         let slots = self.slots.iter().enumerate().filter(|(_, slot)| needs(slot));
         slots.map(|(at, _)| self.in_slot(at as u32)).collect()

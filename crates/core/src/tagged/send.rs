@@ -1,5 +1,7 @@
 //! The sending side: at once, or offered first.
 
+use barewire_sys::userbuf::UserBuf;
+
 use super::body::Source;
 use super::matching::Envelope;
 use super::requests::{Request, State, Status};
@@ -68,6 +70,49 @@ impl Tagged {
         self.send_later(endpoint, to, envelope, mode, len, source)
     }
 
+    /// Sends a caller's bytes if they are few and can go at once; false if not, and nothing has happened. Then [`Tagged::send`] is the
+    /// way.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, job::Job, tagged::{Envelope, Tagged}};
+    /// use barewire_sys::userbuf::UserBuf;
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let (me, mut tagged, envelope) = (endpoint.me(), Tagged::new(&endpoint), Envelope { context: 1, tag: 7 });
+    /// let (mut from, mut to) = (*b"text", [0; 4]);
+    /// // SAFETY: both outlive the two calls and the wait.
+    /// let [source, place] = [&mut from, &mut to].map(|bytes| unsafe { UserBuf::new(bytes.as_mut_ptr(), 4) });
+    /// let receive = tagged.post_now(&endpoint, me, envelope, place).expect("nothing has come");
+    /// assert_eq!(tagged.send_now(&mut endpoint, me, envelope, source), Ok(true));
+    /// endpoint.wait(&mut tagged, None, |_, tagged| tagged.is_done(receive)).unwrap();
+    /// assert_eq!(&to, b"text");
+    /// ```
+    #[inline(always)]
+    pub fn send_now(
+        &mut self,
+        endpoint: &mut Endpoint,
+        to: Peer,
+        envelope: Envelope,
+        bytes: UserBuf,
+    ) -> Result<bool, SendError> {
+        let Some(peer) = self.peers.get_mut(to.index()) else { return Err(SendError::NoSuchPeer(to)) };
+        let len = bytes.len();
+        let charge = len as u64 + KEEP_BYTES;
+        if len > WHOLE_BYTES_MAX || !peer.queue.is_empty() || peer.charged + charge > self.credit {
+            return Ok(false);
+        }
+        let sent = endpoint.send_with(to, EAGER, envelope.to_imm(), len, |wire| {
+            bytes.wire_ref(0, len).map(|mut bytes| wire.write_from(&mut bytes));
+        });
+        match sent {
+            Ok(()) => {
+                peer.charged += charge;
+                Ok(true)
+            }
+            Err(SendError::Full | SendError::TooLong { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     #[inline(never)]
     fn send_later(
         &mut self,
@@ -82,12 +127,9 @@ impl Tagged {
         let request = self.requests.add(State::Queued { to, envelope, mode, len, source });
         self.peers[to.index()].queue.push_back(request);
         self.push_queue(endpoint, to);
-        match self.requests.get(request) {
-            Some(State::Done(_)) => {
-                self.requests.take(request);
-                Ok(Sent::Done)
-            }
-            _ => Ok(Sent::Pending(request)),
+        match self.requests.take(request) {
+            Some(_) => Ok(Sent::Done),
+            None => Ok(Sent::Pending(request)),
         }
     }
 
@@ -140,8 +182,7 @@ impl Tagged {
             if told > 0 {
                 self.peers[to.index()].charged += told + KEEP_BYTES;
             }
-            let placeholder = State::Done(Status::good(to, envelope.tag, len));
-            if let Some(State::Queued { source, .. }) = self.requests.replace(request, placeholder) {
+            if let Some(State::Queued { source, .. }) = self.requests.replace(request, State::Done) {
                 let offered = State::Offered { to, tag: envelope.tag, len, told, shown: shown != 0, source };
                 self.requests.replace(request, offered);
             }
@@ -177,8 +218,7 @@ impl Tagged {
         }
         self.peers[to.index()].charged += len + KEEP_BYTES;
         let tag = envelope.tag;
-        let placeholder = State::Done(Status::good(to, tag, len));
-        if let Some(State::Queued { source, .. }) = self.requests.replace(request, placeholder) {
+        if let Some(State::Queued { source, .. }) = self.requests.replace(request, State::Done) {
             self.requests.replace(request, State::Pushing { sending, tag, len, base: 0, source });
             self.begin_pushing(endpoint, to, request);
         }
@@ -199,9 +239,8 @@ impl Tagged {
             _ => return self.decline(endpoint, from, theirs),
         }
         self.answered(from);
-        let placeholder = State::Done(Status::good(from, 0, 0));
         let Some(State::Offered { to, tag, len, told, source, .. }) =
-            self.requests.replace(request, placeholder)
+            self.requests.replace(request, State::Done)
         else {
             return;
         };
