@@ -17,6 +17,9 @@ use std::ffi::c_int;
 
 /// Longest data that is combined on the stack.
 const COMBINE_MAX: usize = 1024;
+/// Longer data is combined by everybody if so few do it, in chunks that stay in the first cache.
+const COMBINERS_MAX: usize = 4;
+const CHUNK: usize = 16 << 10;
 
 /// Elements of a predefined type.
 #[derive(Clone, Copy)]
@@ -97,15 +100,51 @@ pub fn bcast(comm: &CommRef, data: Plain, root: c_int) -> Option<Result<()>> {
 /// `MPI_Allreduce`.
 pub fn allreduce(comm: &CommRef, mine: Memory, into: Plain, op: MPI_Op) -> Option<Result<()>> {
     let board = board(comm)?;
-    let place = into.bytes().filter(|bytes| bytes.len() <= COMBINE_MAX)?;
+    let most = if board.size <= COMBINERS_MAX { usize::MAX } else { COMBINE_MAX };
+    let place = into.bytes().filter(|bytes| bytes.len() <= most)?;
     let given = if mine.is_in_place() { place } else { Plain { memory: mine, ..into }.bytes()? };
     let combine = world().op(op).ok()?.ok()?.combine(Basic::from_handle(into.datatype.0)?).ok()?;
     let call = call(comm);
     let turn = Turn { board, call: &call };
     Some(match place.len() {
         0..=64 => combine_all::<64>(turn, combine, given, place),
-        _ => combine_all::<COMBINE_MAX>(turn, combine, given, place),
+        65..=COMBINE_MAX => combine_all::<COMBINE_MAX>(turn, combine, given, place),
+        _ => combine_chunks(turn, combine, given, place),
     })
+}
+
+/// Combines chunk after chunk; the next one is given before the last one is taken, so that nobody waits for it.
+fn combine_chunks(turn: Turn<'_>, combine: Combine, mine: UserBuf, into: UserBuf) -> Result<()> {
+    let chunk = |at: usize| (at * CHUNK, CHUNK.min(into.len().saturating_sub(at * CHUNK)));
+    let give = |at: usize| {
+        let (start, len) = chunk(at);
+        let number = turn.number();
+        let given = turn.give(number, len as u64, |wire| {
+            mine.wire_ref(start, len).map(|mut from| wire.write_from(&mut from));
+        });
+        given.map(|()| number)
+    };
+    let mut room = vec![0; 2 * CHUNK];
+    let (first, second) = room.split_at_mut(CHUNK);
+    let mut number = give(0)?;
+    let mut outcome = Ok(());
+    for at in 0..into.len().div_ceil(CHUNK) {
+        let (start, len) = chunk(at);
+        let next = if start + len < into.len() { give(at + 1)? } else { number };
+        let (mut total, mut other) = (&mut first[..len], &mut second[..len]);
+        outcome = outcome.and(turn.read_gift(0, number, total));
+        for rank in 1..turn.board.size {
+            outcome = outcome.and(turn.read_gift(rank, number, other));
+            combine(total, other);
+            std::mem::swap(&mut total, &mut other);
+        }
+        if outcome.is_ok() {
+            into.wire_mut(start, len).map(|mut place| place.write(total));
+        }
+        turn.leave(number);
+        number = next;
+    }
+    outcome
 }
 
 fn combine_all<const MOST: usize>(
