@@ -61,7 +61,8 @@ impl Mpi {
             Mpi::Mpich => {
                 command.env("LD_LIBRARY_PATH", prefix.join("lib"));
                 if tcp {
-                    command.env("MPIR_CVAR_NOLOCAL", "1");
+                    // UCX, which carries it then, would find shared memory by itself.
+                    command.env("MPIR_CVAR_NOLOCAL", "1").env("UCX_TLS", "tcp,self");
                 }
             }
             Mpi::Intel => {
