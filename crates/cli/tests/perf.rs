@@ -39,13 +39,14 @@ fn number(object: &Map<String, Value>, name: &str) -> f64 {
 fn every_field_of_the_json_is_documented_and_the_first_are_always_there() {
     let manual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/perf.md");
     let manual = std::fs::read_to_string(manual).expect("the manual is there");
-    let runs: [&[&str]; 6] = [
+    let runs: [&[&str]; 7] = [
         &["latency", "--via", "sim", "--rounds", "2", "--json"],
         &["latency", "--api", "message,fm", "--bytes", "8", "--rounds", "2", "--count", "20", "--json"],
         &["logp", "--api", "message,am", "--rounds", "1", "--count", "20", "--json"],
         &["breakdown", "--rounds", "1", "--json"],
         &["splitc", "--rounds", "1", "--count", "20", "--json"],
         &["via", "--rounds", "1", "--count", "20", "--json"],
+        &["scale", "--rounds", "1", "--count", "20", "--json"],
     ];
     for words in runs {
         let objects = objects(&perf(words));
@@ -69,6 +70,25 @@ fn a_provider_slowed_by_five_microseconds_shows_as_five_microseconds() {
     };
     let added = one_way("5000") - one_way("0");
     assert!((added - 5000.0).abs() < 5.0, "{added} ns");
+}
+
+#[test]
+fn an_end_is_looked_at_as_often_however_much_is_under_way() {
+    let folder = Folder::new("scale");
+    let page = folder.path().join("scale.html");
+    let page_word = page.to_str().expect("a plain name");
+    let objects = objects(&perf(&["scale", "--rounds", "1", "--count", "40", "--json", "--html", page_word]));
+    for via in ["shm", "tcp"] {
+        let of_wire = || objects.iter().filter(|object| object["via"] == via);
+        let counts = |name: &str| -> Vec<f64> {
+            of_wire().filter_map(|object| object.get(name)).filter_map(Value::as_f64).collect()
+        };
+        assert_eq!(counts("posted"), [10.0, 100.0, 1000.0, 10_000.0]);
+        assert_eq!(counts("vis"), [1.0, 10.0, 100.0, 1000.0]);
+        assert_eq!(counts("looks"), [2.0; 4], "once when it ends, once when that is told");
+    }
+    let page = std::fs::read_to_string(page).expect("the page is there");
+    assert_eq!((page.matches("<svg").count(), page.matches("<circle").count()), (2, 16));
 }
 
 #[test]

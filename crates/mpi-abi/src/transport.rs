@@ -10,14 +10,14 @@ use crate::message::kept;
 use crate::object::Comm;
 use crate::request::Requests;
 use crate::task::Tasks;
-use barewire::core::boot;
+use barewire::core::boot::{self, Environment};
 use barewire::core::region::{Key, Memory, RegionError, Rights, Who};
 use barewire::core::shared::Shared;
 use barewire::core::tagged::{
     Envelope, Failure, Mode, Received, Request, Sent, Sink, Source, Status, Tagged, Want,
 };
 use barewire::core::wait::Waiting;
-use barewire::core::{Config, Deliver, Endpoint, Flow, Incoming, Peer, Port, SendError, WaitError};
+use barewire::core::{Deliver, Endpoint, Flow, Incoming, Peer, Port, SendError, WaitError};
 use barewire::mpi::error::{Class, Error, Result};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -78,7 +78,9 @@ impl Net {
         let other = |error: &dyn std::fmt::Display| Error::new(Class::Other, error.to_string());
         let job = boot::from_environment().map_err(|error| other(&error))?;
         let crowded = job.crowded;
-        let endpoint = Endpoint::open(job, Config::default()).map_err(|error| other(&error))?;
+        let config = Environment::capture().and_then(|environment| environment.config());
+        let config = config.map_err(|error| other(&error))?;
+        let endpoint = Endpoint::open(job, config).map_err(|error| other(&error))?;
         let (rank, size) = (endpoint.me().0, endpoint.size());
         let mut tagged = Tagged::new(&endpoint);
         // A send that has begun is never broken off.

@@ -73,7 +73,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use barewire_core::at_large::{access_key, addresses, open_key};
-use barewire_core::boot::Environment;
+use barewire_core::boot::{BootError, Environment};
 use barewire_core::job::JobKey;
 use barewire_core::shared::Shared;
 use barewire_core::wait::Alarm;
@@ -155,12 +155,16 @@ struct Inner {
 impl Bmi {
     /// Opens the network, and listens if `options` say so.
     pub fn initialize(options: Options) -> Result<Bmi> {
-        let key = match options.key {
-            Some(key) => key,
-            None => access_key(&Environment::capture().map_err(barewire_core::boot::BootError::from)?)?,
+        let environment = || Environment::capture().map_err(BootError::from);
+        let key = options.key.map_or_else(|| Ok::<_, Error>(access_key(&environment()?)?), Ok)?;
+        let config = match options.config {
+            Some(config) => config,
+            None => {
+                let usual = environment()?.config().map_err(BootError::from)?;
+                Config { connect_within: Duration::from_secs(10), ..usual }
+            }
         };
-        let default = || Config { connect_within: Duration::from_secs(10), ..Config::default() };
-        let mut endpoint = Endpoint::at_large(key, options.config.unwrap_or_else(default))?;
+        let mut endpoint = Endpoint::at_large(key, config)?;
         if let Some(url) = &options.listen {
             listen(&mut endpoint, url, options.every_interface)?;
         }

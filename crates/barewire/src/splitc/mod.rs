@@ -44,8 +44,8 @@ mod store;
 use std::cell::RefCell;
 use std::time::Duration;
 
+use barewire_core::Endpoint;
 use barewire_core::region::Memory;
-use barewire_core::{Endpoint, Peer};
 use zerocopy::IntoBytes;
 
 pub use crate::spmd::{Error, Plain};
@@ -53,7 +53,7 @@ pub use phase::{Get, Put};
 pub use pointer::{Global, Spread};
 
 use crate::spmd::{Heap, Phase, Symmetric, World};
-use store::Stores;
+use store::{Stored, Stores};
 
 /// A processor of a Split-C program. `Send`, not `Sync`, like the endpoint.
 #[derive(Debug)]
@@ -72,9 +72,8 @@ struct Inner {
     end: u64,
     /// How often [`SplitC::sync`] has been called.
     synced: u64,
-    /// Bytes stored to each processor, by whatever way, and those written straight into its memory.
-    stored: Vec<u64>,
-    stored_directly: Vec<u64>,
+    /// What went to each processor by stores.
+    stored: Vec<Stored>,
     /// Bytes stored here that a `store_sync` has accounted for.
     expected: u64,
 }
@@ -98,8 +97,7 @@ impl SplitC {
             heap: Heap::new(head, bytes),
             end: bytes as u64,
             synced: 0,
-            stored: vec![0; procs as usize],
-            stored_directly: vec![0; procs as usize],
+            stored: vec![Stored::default(); procs as usize],
             expected: 0,
         };
         Ok(SplitC { inner: RefCell::new(inner), me, procs })
@@ -340,10 +338,5 @@ impl Inner {
             Some(end) if end <= self.end && at.offset() >= head => Ok(len),
             _ => Err(Error::OUT_OF_RANGE),
         }
-    }
-
-    fn peer(&self, proc: u32) -> Result<Peer, Error> {
-        let size = self.stored.len() as u32;
-        if proc < size { Ok(Peer(proc)) } else { Err(Error::NoSuchRank { rank: proc, size }) }
     }
 }

@@ -1,7 +1,8 @@
 //! Stores: one way, counted where they arrive.
 //!
 //! Into memory within reach a store is a copy, and then the sender's own count of bytes in the receiver's memory. Otherwise it is
-//! a message, whose bytes the receiver counts. Either way nobody answers.
+//! a message, whose bytes the receiver counts. Either way nobody answers, and no order with other accesses is kept: so a store need not
+//! ask anew each time which way it goes, as a put must.
 
 use std::sync::atomic::Ordering;
 
@@ -28,6 +29,16 @@ pub(super) struct Stores {
     memory: Option<Memory>,
     head: usize,
     arrived: u64,
+}
+
+/// What went to one processor.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stored {
+    /// Its memory, once it is within reach.
+    there: Option<Memory>,
+    /// Bytes written straight into that, and bytes sent.
+    directly: u64,
+    by_message: u64,
 }
 
 impl Stores {
@@ -70,13 +81,12 @@ impl SplitC {
     #[inline]
     pub fn bulk_store<T: Plain>(&self, to: Global<T>, values: &[T]) -> Result<(), Error> {
         let mut inner = self.inner.borrow_mut();
-        let peer = inner.peer(to.proc())?;
-        let len = inner.check(to, values.len())?;
-        if !inner.store_directly(to.offset(), peer, self.me, values.as_bytes())? {
-            inner.store_by_message(to.offset(), peer, values.as_bytes())?;
+        inner.check(to, values.len())?;
+        let (peer, bytes) = (Peer(to.proc()), values.as_bytes());
+        if inner.store_directly(to.offset(), peer, self.me, bytes)? {
+            return Ok(());
         }
-        inner.stored[peer.0 as usize] += len;
-        Ok(())
+        inner.store_by_message(to.offset(), peer, bytes)
     }
 
     /// Waits until `bytes` more bytes have been stored to this processor than earlier calls waited for, no matter by whom.
@@ -92,7 +102,7 @@ impl SplitC {
     pub fn all_store_sync(&self) -> Result<(), Error> {
         let mut inner = self.inner.borrow_mut();
         let all = inner.world.all();
-        let mut stored = inner.stored.clone();
+        let mut stored: Vec<u64> = inner.stored.iter().map(|to| to.directly + to.by_message).collect();
         inner.world.reduce(all, &mut stored, |a, b| a.wrapping_add(b))?;
         let expected = stored[self.me as usize];
         inner.wait_for_stores(expected, self.procs)?;
@@ -113,26 +123,37 @@ impl Inner {
     /// Stores into memory within reach; false if it is not.
     #[inline]
     fn store_directly(&mut self, offset: u64, to: Peer, me: u32, bytes: &[u8]) -> Result<bool, Error> {
-        let key = self.memory.key(to.0)?;
-        let Some(there) = self.world.endpoint.reach(key, Rights::WRITE)? else { return Ok(false) };
+        let Inner { world, memory, stored, .. } = self;
+        let size = stored.len() as u32;
+        let stored = stored.get_mut(to.0 as usize).ok_or(Error::NoSuchRank { rank: to.0, size })?;
+        let there = match &stored.there {
+            Some(_) if world.endpoint.is_gone(to) => return Err(SendError::Lost(to).into()),
+            Some(there) => there,
+            None => match world.endpoint.reach(memory.key(to.0)?, Rights::WRITE)? {
+                Some(there) => stored.there.insert(there.clone()),
+                None => return Ok(false),
+            },
+        };
         let count = there.atomic_u64(me as usize * COUNT_BYTES);
         let (true, Some(count)) = (there.write(offset as usize, bytes), count) else {
             return Err(Error::OUT_OF_RANGE);
         };
-        let stored = &mut self.stored_directly[to.0 as usize];
-        *stored += bytes.len() as u64;
+        stored.directly += bytes.len() as u64;
         // SYNC stored: pairs with the Acquire in `arrived`; the bytes are there before they count.
-        count.store(*stored, Ordering::Release);
-        self.world.acted(to);
+        count.store(stored.directly, Ordering::Release);
+        world.acted(to);
         Ok(true)
     }
 
     fn store_by_message(&mut self, offset: u64, to: Peer, bytes: &[u8]) -> Result<(), Error> {
+        let Inner { world, stored, .. } = self;
+        let counted = stored.get_mut(to.0 as usize).map(|stored| &mut stored.by_message);
+        let sent = |()| counted.into_iter().for_each(|count| *count += bytes.len() as u64);
         if bytes.len() <= SHORT_BYTES {
-            return self.world.send(to, |endpoint| endpoint.send(to, STORE, offset, bytes));
+            return world.send(to, |endpoint| endpoint.send(to, STORE, offset, bytes)).map(sent);
         }
-        let mut sending = self.world.endpoint.begin(to, STORE, offset, bytes.len() as u64)?;
-        self.world.send(to, |endpoint| {
+        let mut sending = world.endpoint.begin(to, STORE, offset, bytes.len() as u64)?;
+        let all = |endpoint: &mut Endpoint| {
             while !sending.is_done() {
                 let at = sending.sent() as usize;
                 if endpoint.push(&mut sending, &bytes[at..])? == 0 {
@@ -140,7 +161,8 @@ impl Inner {
                 }
             }
             Ok(())
-        })
+        };
+        world.send(to, all).map(sent)
     }
 
     fn wait_for_stores(&mut self, expected: u64, procs: u32) -> Result<(), Error> {

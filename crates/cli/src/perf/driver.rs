@@ -53,7 +53,7 @@ impl Spec {
         let bytes = self.bytes as f64;
         let slow = matches!(self.api.as_str(), "pipe" | "fifo" | "unix" | "sysv");
         let each_ns = match (self.verb, self.via) {
-            ("read" | "write", Via::Tcp) => 40_000.0 + bytes,
+            ("read" | "write" | "rdma-read" | "rdma-write", Via::Tcp) => 40_000.0 + bytes,
             ("turn", _) => 5_000.0 * f64::from(self.ranks),
             ("latency" | "spread", Via::Shm) if slow => 10_000.0 + bytes,
             (_, Via::Shm) if slow => 1_500.0 + bytes / 2.0,

@@ -66,6 +66,8 @@ enum What {
     Splitc,
     /// What active messages cost over virtual interfaces, and where it goes
     Via,
+    /// What an end costs when much is under way: operations of BMI, VIs on one completion queue
+    Scale,
     /// Us and other libraries, the same work in alternating rounds
     Compare(compare::CompareOptions),
     /// Time and memory of a start, beside other launchers
@@ -103,6 +105,7 @@ pub fn run(options: &PerfOptions) -> Result<ExitCode> {
         What::Startup => measure(common, measures::startup::run, record::usual_table)?,
         What::Splitc => measure(common, measures::splitc::run, measures::splitc::table)?,
         What::Via => measure(common, measures::via::run, measures::via::table)?,
+        What::Scale => measure(common, measures::scale::run, measures::scale::table)?,
         What::Compare(compare) => compare::run(common, compare)?,
         What::Launchers(launchers) => startup::run(common.rounds, common.json, launchers)?,
         What::Peers(peers) => peers::run(peers)?,

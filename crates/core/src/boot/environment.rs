@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::Config;
+
 /// The connection to our launcher: a descriptor number.
 pub const BOOT_FD: &str = "BAREWIRE_BOOT_FD";
 /// Where programs that start by themselves meet: `host:port`.
@@ -17,6 +19,8 @@ pub const OPEN: &str = "BAREWIRE_OPEN";
 pub const INTERFACE: &str = "BAREWIRE_INTERFACE";
 /// The ports to listen on: `first-last`.
 pub const PORT_RANGE: &str = "BAREWIRE_PORT_RANGE";
+/// TCP between processes of one host, too: `1`.
+pub const TCP: &str = "BAREWIRE_TCP";
 /// The number of ranks on this host.
 pub const LOCAL_SIZE: &str = "BAREWIRE_LOCAL_SIZE";
 /// The number of processors for them.
@@ -40,6 +44,7 @@ pub const KNOWN: &[(&str, &str)] = &[
     (KEY_FILE, "file with the key for programs that start by themselves; default ~/.config/barewire/key"),
     (OPEN, "1: programs that start by themselves need no key, and anybody who reaches them may talk to them"),
     (INTERFACE, "network interface to use between hosts"),
+    (TCP, "1: TCP also between processes of one host, in order to measure it"),
     (PORT_RANGE, "ports to listen on, first-last"),
 ];
 
@@ -205,6 +210,18 @@ impl Environment {
         };
         let ports = self.get(PORT_RANGE).map(|text| range(text).ok_or_else(|| wrong(text))).transpose()?;
         Ok(Network { interface: self.get(INTERFACE).map(str::to_owned), ports })
+    }
+
+    /// Settings for an endpoint whose program has none of its own.
+    ///
+    /// ```
+    /// use barewire_core::boot::Environment;
+    /// let environment = Environment::from_pairs([("BAREWIRE_TCP".into(), "1".into())])?;
+    /// assert!(!environment.config()?.shm);
+    /// # Ok::<(), barewire_core::boot::environment::EnvironmentError>(())
+    /// ```
+    pub fn config(&self) -> Result<Config, EnvironmentError> {
+        Ok(Config { shm: !self.flag(TCP)?, ..Config::default() })
     }
 
     /// Whether a variable that is 1 or 0 is 1.

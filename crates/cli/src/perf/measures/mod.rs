@@ -11,6 +11,7 @@ pub mod logp;
 pub mod overload;
 pub mod posted;
 pub mod rate;
+pub mod scale;
 pub mod splitc;
 pub mod startup;
 pub mod via;

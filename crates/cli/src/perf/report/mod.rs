@@ -1,6 +1,7 @@
 //! The page: one file with everything in it, charts and figures, for a desk and for a phone, in light and in dark.
 
 mod charts;
+mod scale;
 
 use std::fmt::Write;
 
@@ -10,6 +11,8 @@ use super::ladder::{BESIDE, CURVES, Ladder, RUNGS};
 use super::options::Via;
 use super::reading;
 use super::record::{self, Record};
+
+pub use scale::page as scale;
 
 /// The page of a ladder.
 pub fn page(ladder: &Ladder) -> String {
@@ -40,8 +43,13 @@ pub fn page(ladder: &Ladder) -> String {
     body += "</div>";
     figures(&mut body, ladder);
     body += METHOD;
+    shell("barewire perf", &body)
+}
+
+/// A page around its body: nothing of it comes from elsewhere.
+fn shell(title: &str, body: &str) -> String {
     format!(
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' content='width=device-width, initial-scale=1'><title>barewire perf</title><style>{STYLE}</style></head><body><main>{body}</main></body></html>\n"
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' content='width=device-width, initial-scale=1'><title>{title}</title><style>{STYLE}</style></head><body><main>{body}</main></body></html>\n"
     )
 }
 

@@ -50,12 +50,16 @@ impl SplitcBench {
             "get" => self.windows(count, window, |_| sc.get(*place).map(|_| ()))?,
             "put" if one => self.windows(count, window, |n| sc.put(*place, n).map(|_| ()))?,
             "put" => self.windows(count, window, |_| sc.bulk_put(*place, &words).map(|_| ()))?,
-            "store" if one => (0..count).try_for_each(|n| sc.store(*place, n))?,
-            "store" => (0..count).try_for_each(|_| sc.bulk_store(*place, &words))?,
+            "store" | "awaited" if one => (0..count).try_for_each(|n| sc.store(*place, n))?,
+            "store" | "awaited" => (0..count).try_for_each(|_| sc.bulk_store(*place, &words))?,
             other => bail!("Split-C has no measurement called {other}"),
         }
         if verb == "store" {
-            // Rank 1 answers once, when all of them are there.
+            // Rank 1 was busy meanwhile, as it is with puts. Now it looks whether all of them are there …
+            sc.write(self.over.on(1), self.runs)?;
+        }
+        if is_store(verb) {
+            // … and answers once.
             sc.store_sync(8)?;
         }
         Ok(each(start, count))
@@ -111,13 +115,24 @@ impl Bench for SplitcBench {
             self.sc.write(self.over.on(1), self.runs)?;
             return Ok(each);
         }
-        if verb == "store" {
+        let stored = || -> Result<()> {
             self.sc.store_sync(bytes as u64 * command.count)?;
-            self.sc.store(self.over.on(0), self.runs)?;
+            Ok(self.sc.store(self.over.on(0), self.runs)?)
+        };
+        if verb == "awaited" {
+            stored()?;
         }
         while self.sc.read(self.over.on(1))? < self.runs {
             self.sc.poll();
         }
+        if verb == "store" {
+            stored()?;
+        }
         Ok(0.0)
     }
+}
+
+/// Stores: with rank 1 busy, or waiting for them from the first on.
+fn is_store(verb: &str) -> bool {
+    matches!(verb, "store" | "awaited")
 }

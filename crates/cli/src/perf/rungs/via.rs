@@ -1,14 +1,16 @@
-//! Virtual interfaces: their queues asked one by one, through a completion queue, with credits, and many VIs on one queue.
+//! Virtual interfaces: their queues asked one by one, through a completion queue, with credits, and many VIs on one queue; RDMA.
+
+use std::time::Instant;
 
 use anyhow::{Result, bail};
 use barewire::via::{
-    Completion, Cq, Cqs, Descriptor, Flow, MemAttributes, MemHandle, Nic, Op, Ptag, Vi, ViAttributes,
+    Completion, Cq, Cqs, Descriptor, Flow, MemAttributes, MemHandle, Nic, Op, Ptag, Status, Vi, ViAttributes,
 };
 use barewire_core::region::Memory;
 use barewire_core::{Endpoint, Peer};
 
 use super::pair::{self, Pair};
-use super::{BUFFER_BYTES, Bench, Kept, PATIENCE, Trips, until};
+use super::{BUFFER_BYTES, Bench, Kept, PATIENCE, Trips, each, until};
 use crate::perf::worker::Command;
 
 /// Receives posted on each VI.
@@ -23,6 +25,8 @@ pub struct ViaBench {
     me: u32,
     tag: Ptag,
     memory: MemHandle,
+    /// Memory that the other end may read and write; registered in the same order everywhere, so it has the same name there.
+    open: MemHandle,
     /// Where everything but the polled VI ends, and where meetings do.
     cq: Cq,
     meetings: Cq,
@@ -58,12 +62,15 @@ impl ViaBench {
         let mut nic = Nic::new(endpoint);
         let tag = nic.create_ptag()?;
         let memory = nic.register(&Memory::private(BUFFER_BYTES), tag, MemAttributes::default())?;
+        let anything = MemAttributes { rdma_write: true, rdma_read: true };
+        let open = nic.register(&Memory::shared(BUFFER_BYTES)?, tag, anything)?;
         let (cq, meetings) = (nic.create_cq()?, nic.create_cq()?);
         let mut bench = ViaBench {
             nic,
             me,
             tag,
             memory,
+            open,
             cq,
             meetings,
             ways: None,
@@ -116,6 +123,42 @@ impl ViaBench {
 
     fn is_polled(&self) -> bool {
         self.ways.as_ref().is_some_and(|ways| self.through == [ways.polled])
+    }
+
+    /// Rank 0 has so many RDMA operations under way at a time, and waits for the ends of all; rank 1 serves until it is told.
+    fn rdma(&mut self, op: Op, vi: Vi, (bytes, count, window): (usize, u64, u64)) -> Result<f64> {
+        if self.me != 0 {
+            self.seen += 1;
+            self.until(self.seen);
+            return Ok(0.0);
+        }
+        let new = || match op {
+            Op::RdmaRead => Descriptor::rdma_read(self.open.remote(), 0),
+            _ => Descriptor::rdma_write(self.open.remote(), 0),
+        };
+        let mut free: Vec<_> = (0..window).map(|_| new().segment(self.memory, 0, bytes as u64)).collect();
+        let nic = &mut self.nic;
+        let start = Instant::now();
+        for first in (0..count).step_by(window as usize) {
+            let batch = window.min(count - first) as usize;
+            for _ in 0..batch {
+                nic.post_send(vi, free.pop().expect("one for each"))?;
+            }
+            while free.len() < window as usize {
+                match nic.send_done(vi) {
+                    Some(ended) if ended.status != Status::Success => {
+                        bail!("RDMA ended with {:?}", ended.status)
+                    }
+                    // What told rank 1 the last time that it was over.
+                    Some(ended) if ended.op == Op::Send => self.spare.push(ended),
+                    Some(ended) => free.push(ended),
+                    None => drop(nic.poll()),
+                }
+            }
+        }
+        let each = each(start, count);
+        self.send(0)?;
+        Ok(each)
     }
 
     /// What has ended since the last look. Receives are posted again.
@@ -209,7 +252,12 @@ impl Bench for ViaBench {
             _ => vec![polled],
         };
         (self.through, self.sent) = (one_way, 0);
+        let work = |window| (command.bytes, command.count, window);
         match verb {
+            "rdma-read" => self.rdma(Op::RdmaRead, polled, work(1)),
+            "rdma-write" => self.rdma(Op::RdmaWrite, polled, work(1)),
+            "rdma-reads" => self.rdma(Op::RdmaRead, polled, work(command.window.max(1))),
+            "rdma-writes" => self.rdma(Op::RdmaWrite, polled, work(command.window.max(1))),
             "polled" | "queued" | "credited" | "many" => {
                 pair::latency(self, command.bytes, command.count, trips)
             }

@@ -1,8 +1,12 @@
 //! The guard: instructions of the hot paths, counted by callgrind, beside the counts recorded in `guard.txt`.
 //!
 //! Instructions do not depend on who else uses the machine, so a path that grew by more than 3 % is a regression, in an automatic
-//! check too. `cargo bench --bench guard` compares; `-- --record` records what is counted now; `-- --seeded` counts a handler that
+//! check too. `cargo bench --bench guard` compares; `-- --record` records what is counted now, `-- --record-new` only paths that were
+//! never recorded; both, and `-- --document` alone, write `docs/layers.md` from the record. `-- --seeded` counts a handler that
 //! allocates once too often, which has to be caught. `./test guard` sets what valgrind needs.
+
+mod classic;
+mod layers;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,10 +16,11 @@ use std::process::{Command, ExitCode};
 
 use barewire::am::{Name, Node, Simple, Tag};
 use barewire::core::job::Job;
-use barewire::core::region::Memory;
+use barewire::core::region::{Memory, Rights};
 use barewire::core::tagged::{Envelope, Mode, Received, Sink, Source, Tagged, Want};
 use barewire::core::{Config, Endpoint, Flow, Incoming, Peer, Port};
 use barewire::fm::{self, Fm, Handler};
+use classic::Access;
 
 /// More than this is a regression.
 const TOLERANCE: f64 = 0.03;
@@ -29,17 +34,34 @@ const WARM_UP: usize = 4;
 /// A path: its name, and what runs it with one of its halves counted, the seeded way or as it is.
 type Counted = (&'static str, fn(bool));
 
-const PATHS: [Counted; 10] = [
+const PATHS: [Counted; 27] = [
     ("message send", |_| message(Half::Send)),
     ("message take", |_| message(Half::Take)),
     ("am send", |seeded| am(Half::Send, seeded)),
     ("am take", |seeded| am(Half::Take, seeded)),
     ("am2 send", |_| am2(Half::Send)),
     ("am2 take", |_| am2(Half::Take)),
+    ("amvia send", |_| classic::am_over_via(Half::Send)),
+    ("amvia take", |_| classic::am_over_via(Half::Take)),
     ("fm send", |_| fm(Half::Send)),
     ("fm take", |_| fm(Half::Take)),
     ("tagged send", |_| tagged(Half::Send)),
     ("tagged take", |_| tagged(Half::Take)),
+    ("reach write", |_| classic::reach(Rights::WRITE)),
+    ("reach read", |_| classic::reach(Rights::READ)),
+    ("region put", |_| classic::put()),
+    ("via send", |_| classic::via(Half::Send)),
+    ("via take", |_| classic::via(Half::Take)),
+    ("via rdma write", |_| classic::rdma_write()),
+    ("vmmc send", |_| classic::vmmc()),
+    ("splitc read", |_| classic::splitc(Access::Read)),
+    ("splitc put", |_| classic::splitc(Access::Put)),
+    ("splitc store", |_| classic::splitc(Access::Store)),
+    ("shmem put", |_| classic::shmem(true)),
+    ("shmem get", |_| classic::shmem(false)),
+    ("ga put", |_| classic::ga()),
+    ("bmi send", |_| classic::bmi(Half::Send)),
+    ("bmi take", |_| classic::bmi(Half::Take)),
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -58,19 +80,36 @@ fn main() -> ExitCode {
         run(has("--seeded"));
         return ExitCode::SUCCESS;
     }
-    let counted = match count_all(has("--seeded")) {
+    let (compiler, known) = recorded(&std::fs::read_to_string(file()).unwrap_or_default());
+    if has("--document") {
+        return document(&known, &compiler);
+    }
+    let counts = |path: &str| !has("--record-new") || !known.contains_key(path);
+    let counted = match count_all(has("--seeded"), counts) {
         Ok(counted) => counted,
         Err(error) => {
             eprintln!("guard: {error}");
             return ExitCode::FAILURE;
         }
     };
-    if has("--record") {
-        std::fs::write(file(), table(&counted)).expect("the counts can be written");
-        println!("recorded in {}", file().display());
-        return ExitCode::SUCCESS;
+    if has("--record") || has("--record-new") {
+        let mut all = if has("--record") { BTreeMap::new() } else { known.clone() };
+        all.extend(counted.into_iter().map(|(path, count)| (path.to_owned(), count)));
+        return record(&all);
     }
     compare(&counted)
+}
+
+fn record(counts: &BTreeMap<String, f64>) -> ExitCode {
+    std::fs::write(file(), table(counts)).expect("the counts can be written");
+    println!("recorded in {}", file().display());
+    document(counts, &compiler())
+}
+
+fn document(counts: &BTreeMap<String, f64>, compiler: &str) -> ExitCode {
+    let written = layers::document(counts, compiler).expect("the document can be written");
+    println!("wrote {}", written.display());
+    ExitCode::SUCCESS
 }
 
 /// Where the counts are kept.
@@ -79,7 +118,7 @@ fn file() -> PathBuf {
 }
 
 /// The counts as a file, with the compiler they are of.
-fn table(counted: &BTreeMap<&str, f64>) -> String {
+fn table(counted: &BTreeMap<String, f64>) -> String {
     let mut text = format!("# instructions a message; {}\n", compiler());
     for (path, count) in counted {
         let _ = writeln!(text, "{path:<14} {count:.1}");
@@ -131,10 +170,11 @@ fn compare(counted: &BTreeMap<&str, f64>) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Counts every path under callgrind.
-fn count_all(seeded: bool) -> Result<BTreeMap<&'static str, f64>, String> {
+/// Counts every path that is wanted under callgrind.
+fn count_all(seeded: bool, counts: impl Fn(&str) -> bool) -> Result<BTreeMap<&'static str, f64>, String> {
     let me = std::env::current_exe().map_err(|error| error.to_string())?;
-    PATHS.iter().map(|&(path, _)| Ok((path, count(&me, path, seeded)?))).collect()
+    let paths = PATHS.iter().filter(|(path, _)| counts(path));
+    paths.map(|&(path, _)| Ok((path, count(&me, path, seeded)?))).collect()
 }
 
 fn count(me: &Path, path: &str, seeded: bool) -> Result<f64, String> {
