@@ -1,20 +1,22 @@
 //! Rust peers: `barewire-peers LIBRARY FOLDER` does the work of `barewire perf compare` over one library.
 //!
 //! Commands are lines in FOLDER/command, "number verb bytes count window warm-up"; answers go to FOLDER/answer. Two sides do the same
-//! work: two threads over crossbeam's channel, which is the floor of what Rust offers.
+//! work: two processes over iceoryx2 or zenoh; two threads over crossbeam's channel, which is the floor of what Rust offers.
 
+mod iceoryx;
+mod processes;
 mod threads;
+mod zenohs;
 
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
 /// One side of a connection.
 pub trait Side {
-    /// Sends so many bytes.
-    fn send(&mut self, bytes: usize) -> Result<()>;
+    /// Sends so many bytes; more follow at once unless this one is `last`.
+    fn send(&mut self, bytes: usize, last: bool) -> Result<()>;
     /// Waits for a message.
     fn receive(&mut self) -> Result<()>;
 }
@@ -25,6 +27,10 @@ fn main() -> Result<()> {
     match words[..] {
         ["version", library] => println!("{}", version(library)),
         ["crossbeam", folder] => threads::run(Path::new(folder))?,
+        ["iceoryx2", folder] => processes::both(folder, iceoryx::open)?,
+        ["iceoryx2", folder, "second"] => processes::second(folder, iceoryx::open)?,
+        ["zenoh", folder] => processes::both(folder, zenohs::open)?,
+        ["zenoh", folder, "second"] => processes::second(folder, zenohs::open)?,
         _ => bail!("usage: barewire-peers LIBRARY FOLDER, or version LIBRARY"),
     }
     Ok(())
@@ -39,16 +45,12 @@ fn version(library: &str) -> String {
     lines.next().unwrap_or_default().trim_start_matches("version = ").trim_matches('"').to_owned()
 }
 
-/// Side r on the r-th processor, as everybody under comparison.
-pub fn pin(rank: usize) -> Result<()> {
-    if std::env::var_os("BENCH_PIN").is_some() {
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        let id = std::process::id().to_string();
-        let thread = std::fs::read_link("/proc/thread-self")?;
-        let thread = thread.file_name().and_then(|name| name.to_str()).unwrap_or(&id).to_owned();
-        Command::new("taskset").args(["-pc", &(rank % cpus).to_string(), &thread]).output()?;
+/// Side r on the r-th processor of those it may use, as everybody under comparison. Threads started from here on stay there too.
+pub fn pin(rank: usize) {
+    let cpus = core_affinity::get_core_ids().unwrap_or_default();
+    if std::env::var_os("BENCH_PIN").is_some() && !cpus.is_empty() {
+        core_affinity::set_for_current(cpus[rank % cpus.len()]);
     }
-    Ok(())
 }
 
 /// Serves commands until one says quit.
@@ -96,11 +98,11 @@ fn latency(side: &mut dyn Side, rank: usize, bytes: usize, count: u64) -> Result
     let start = Instant::now();
     for _ in 0..count {
         if rank == 0 {
-            side.send(bytes)?;
+            side.send(bytes, true)?;
         }
         side.receive()?;
         if rank != 0 {
-            side.send(bytes)?;
+            side.send(bytes, true)?;
         }
     }
     Ok(start.elapsed().as_nanos() as f64 / count as f64 / 2.0)
@@ -110,10 +112,10 @@ fn rate(side: &mut dyn Side, rank: usize, bytes: usize, count: u64, window: u64)
     let windows = count.div_ceil(window);
     let start = Instant::now();
     for _ in 0..windows {
-        for _ in 0..window {
-            if rank == 0 { side.send(bytes)? } else { side.receive()? }
+        for at in 1..=window {
+            if rank == 0 { side.send(bytes, at == window)? } else { side.receive()? }
         }
-        if rank == 0 { side.receive()? } else { side.send(1)? }
+        if rank == 0 { side.receive()? } else { side.send(1, true)? }
     }
     Ok(start.elapsed().as_nanos() as f64 / (windows * window) as f64)
 }

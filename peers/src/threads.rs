@@ -15,7 +15,7 @@ struct Ends {
 }
 
 impl Side for Ends {
-    fn send(&mut self, bytes: usize) -> Result<()> {
+    fn send(&mut self, bytes: usize, _: bool) -> Result<()> {
         let mut buffer = self.spare.pop().unwrap_or_default();
         buffer.resize(bytes, 1);
         Ok(self.to.send(buffer)?)
@@ -42,8 +42,12 @@ pub fn run(folder: &Path) -> Result<()> {
     let mut ends = [Ends { to, from, spare: Vec::new() }, Ends { to: back, from: there, spare: Vec::new() }];
     let [here, other] = &mut ends;
     std::thread::scope(|scope| {
-        let other = scope.spawn(|| pin(1).and_then(|()| serve(other, 1, folder)));
-        let served = pin(0).and_then(|()| serve(here, 0, folder));
+        let other = scope.spawn(|| {
+            pin(1);
+            serve(other, 1, folder)
+        });
+        pin(0);
+        let served = serve(here, 0, folder);
         served.and(other.join().unwrap_or_else(|_| Err(anyhow::anyhow!("the other thread failed"))))
     })
 }

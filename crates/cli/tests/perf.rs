@@ -7,10 +7,15 @@ mod common;
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use barewire_sys::cpu::{Cpu, allowed_cpus, pin_to};
 use common::hosts::{Hosts, SHELL};
 use common::{BAREWIRE, Folder, Ran, run};
 use serde_json::{Map, Value};
+
+/// How often a run that others may disturb is repeated.
+const ATTEMPTS: u32 = 20;
 
 /// `barewire perf` with these words.
 fn perf(words: &[&str]) -> Ran {
@@ -133,6 +138,60 @@ fn a_comparison_with_ourselves_claims_no_difference_worth_having() {
     assert_eq!(objects[0].get("peer"), Some(&Value::from("ourselves")));
     let (low, high) = (number(&objects[0], "ratio_low"), number(&objects[0], "ratio_high"));
     assert!(low < 1.5 && high > 0.66, "one program against itself: between {low} and {high}");
+}
+
+/// How wide the interval of a short measurement is, over its median, and whether the figure is called noisy.
+fn width() -> (f64, bool) {
+    let words =
+        ["latency", "--api", "message", "--bytes", "8", "--rounds", "15", "--count", "2000", "--json"];
+    let object = &objects(&perf(&words))[0];
+    let width = (number(object, "high_ns") - number(object, "low_ns")) / number(object, "mean_ns");
+    (width, object.get("noisy") == Some(&Value::Bool(true)))
+}
+
+/// Does something on this processor for as long as `during` takes.
+fn beside_a_busy_loop<T>(cpu: Cpu, during: impl FnOnce() -> T) -> T {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            pin_to(cpu).expect("it is one of those that we may use");
+            while !over.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        let _ends = Ends(&over);
+        during()
+    })
+}
+
+/// Ends the busy loop, also when an assertion fails beside it.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_busy_loop_beside_a_rank_widens_the_interval_and_is_reported() {
+    let cpus = allowed_cpus();
+    if cpus.len() < 2 {
+        return;
+    }
+    // Others use this machine too: the calmest of the undisturbed runs counts, and a disturbed one may by chance not be hit.
+    let (mut calm, mut disturbed, mut reported) = (f64::INFINITY, Vec::new(), false);
+    for _ in 0..ATTEMPTS {
+        calm = calm.min(width().0);
+        let (wide, noisy) = beside_a_busy_loop(cpus[0], width);
+        disturbed.push(wide);
+        disturbed.sort_by(f64::total_cmp);
+        reported |= noisy;
+        if reported && disturbed[disturbed.len() / 2] > 2.0 * calm {
+            return;
+        }
+    }
+    panic!("reported: {reported}; the calmest run {calm:.2} wide, the disturbed ones {disturbed:.2?}");
 }
 
 #[test]

@@ -283,10 +283,15 @@ impl Net {
 
     /// Takes what has arrived and pushes on what had found no room, without waiting.
     pub fn poll(&self) -> Result<()> {
-        self.with(|endpoint, layer| {
-            endpoint.progress(layer, usize::MAX);
+        let took = self.with(|endpoint, layer| {
+            let took = endpoint.progress(layer, usize::MAX);
             layer.tagged.advance(endpoint);
+            took
         })?;
+        if took == 0 && self.crowded {
+            // Programs poll in loops, and whoever is to send what they wait for may need the processor.
+            std::thread::yield_now();
+        }
         if !self.tasks.is_empty() {
             self.tasks.run(self);
         }

@@ -17,7 +17,7 @@ use std::io;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use thiserror::Error;
 
-pub use clock::{ticks, ticks_per_us};
+pub use clock::{settle, ticks, ticks_per_us};
 pub use list::{ListError, parse_cpu_list};
 pub use memory::{HugePages, HugePool, Transparent, huge_pages, page_bytes};
 pub use quota::cpu_quota;

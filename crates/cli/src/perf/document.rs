@@ -9,7 +9,7 @@ use super::driver::Driver;
 use super::ladder::{self, Ladder, RUNGS};
 use super::options::Common;
 use super::record::{Record, bandwidth, rate, size, time};
-use super::{compare, measures, reading};
+use super::{compare, measures, reading, reasons};
 
 /// Write docs/performance.md from measurements on this machine
 #[derive(Debug, clap::Args)]
@@ -61,7 +61,7 @@ const PARTS: [Part; 9] = [
     Part {
         name: "breakdown",
         title: "Where the time of one message goes",
-        about: "Processor time of sender and receiver together, for 8 bytes: moving the line; finding out what has arrived and whom to wake; flow control; what the layer is for. The last column holds the sum of the parts against the whole, which is measured by itself.",
+        about: "Processor time of sender and receiver together, for 8 bytes, and the part of the sum: moving the line; finding out what has arrived and whom to wake; flow control; what the layer is for. A get reads a word of another's memory by two messages, as Split-C and the others do where they cannot map it. The last column holds the sum of the parts against the whole, which is measured by itself.",
         measure: measures::breakdown::run,
         columns: &[
             LAYER,
@@ -153,20 +153,25 @@ pub fn run(common: &Common, options: &DocumentOptions) -> Result<()> {
         bail!("there is no part called {wrong}; there are {}", known.join(", "));
     }
     let mut text = head();
+    // All that was measured: what a comparison comes to is explained by it.
+    let mut known = Vec::new();
     if wanted("ladder") {
         eprintln!("ladder");
         let mut driver = Driver::new(common)?;
-        text += &ladder_part(&ladder::measure(&mut driver)?);
+        let ladder = ladder::measure(&mut driver)?;
+        text += &ladder_part(&ladder);
+        known.extend(ladder.records);
     }
     for part in PARTS.iter().filter(|part| wanted(part.name)) {
         eprintln!("{}", part.name);
         let mut driver = Driver::new(common)?;
         let records = (part.measure)(&mut driver).with_context(|| format!("measuring {}", part.name))?;
         let _ = write!(text, "\n## {}\n\n{}\n\n{}", part.title, part.about, table(part.columns, &records));
+        known.extend(records);
     }
     if wanted("compare") {
         eprintln!("compare");
-        text += &compare_part(common)?;
+        text += &compare_part(common, &known)?;
     }
     std::fs::write(&options.out, text).with_context(|| format!("writing {}", options.out.display()))?;
     println!("wrote {}", options.out.display());
@@ -226,7 +231,7 @@ fn held_by(rung: &str) -> &'static str {
     }
 }
 
-fn compare_part(common: &Common) -> Result<String> {
+fn compare_part(common: &Common, known: &[Record]) -> Result<String> {
     let records = compare::records(common, &compare::CompareOptions::everybody())?;
     let columns: &[Column] = &[
         WHAT,
@@ -252,21 +257,10 @@ fn compare_part(common: &Common) -> Result<String> {
             r.bench,
             size(r.bytes),
             r.peer.as_deref().unwrap_or_default(),
-            why_slower(r)
+            reasons::why_slower(r, known)
         );
     }
     Ok(text)
-}
-
-/// What we do at that size that takes time.
-fn why_slower(r: &Record) -> &'static str {
-    match (r.bytes, r.bench.as_str()) {
-        _ if r.noisy => "the rounds varied too much to build on; measure again on a quiet machine.",
-        (_, "turn") => "every hop waits until the system schedules the next rank.",
-        (0..=4096, _) => "short messages pay for matching and for the checks of the C interface.",
-        (4097..=65536, _) => "this size goes through the pool in packets, copied in and out.",
-        _ => "both sides copy in turn; who copies once from the sender's memory moves more.",
-    }
 }
 
 /// Records as a table.
@@ -285,8 +279,10 @@ fn figure(r: &Record, name: &str) -> String {
 }
 
 fn both(r: &Record, part: &str) -> String {
-    let of = |end: &str| r.more.get(&format!("{part}_{end}_ns")).copied().unwrap_or(f64::NAN);
-    time(of("send") + of("receive"))
+    let of = |name: String| r.more.get(&name).copied().unwrap_or(f64::NAN);
+    let [send, receive] = ["send", "receive"].map(|end| of(format!("{part}_{end}_ns")));
+    let percent = (send + receive) / of("sum_ns".to_owned()) * 100.0;
+    format!("{}, {percent:.0} %", time(send + receive))
 }
 
 fn percent(r: &Record, name: &str) -> String {

@@ -9,6 +9,7 @@ mod measures;
 mod options;
 mod peers;
 mod reading;
+mod reasons;
 mod record;
 mod report;
 mod rungs;

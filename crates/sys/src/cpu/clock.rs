@@ -18,6 +18,22 @@ pub fn ticks() -> u64 {
     counter::ticks()
 }
 
+/// Waits until this processor has done all that stands before, but for stores on their way to the cache: what comes after does
+/// not overlap with it.
+///
+/// ```
+/// use barewire_sys::cpu::{settle, ticks};
+/// let start = ticks();
+/// let sum: u64 = (0..100).sum();
+/// settle();
+/// let took = ticks().saturating_sub(start);
+/// # let _ = (sum, took);
+/// ```
+#[inline(always)]
+pub fn settle() {
+    counter::settle();
+}
+
 /// How many [`ticks`] make a microsecond; at least one in a thousand.
 ///
 /// The first call measures for two milliseconds where the machine does not say; the rest are a load.
@@ -73,6 +89,12 @@ mod counter {
         unsafe { core::arch::x86_64::_rdtsc() }
     }
 
+    #[inline(always)]
+    pub(super) fn settle() {
+        // SAFETY: every x86-64 has the instruction, and it changes nothing.
+        unsafe { core::arch::x86_64::_mm_lfence() }
+    }
+
     pub(super) fn ticks_per_us() -> Option<f64> {
         None
     }
@@ -88,6 +110,12 @@ mod counter {
         // SAFETY: reads the virtual counter, which Linux leaves open to user programs, and touches nothing else.
         unsafe { asm!("mrs {}, cntvct_el0", out(reg) value, options(nomem, nostack, preserves_flags)) };
         value
+    }
+
+    #[inline(always)]
+    pub(super) fn settle() {
+        // SAFETY: waits for loads that are under way and starts reading instructions anew; changes nothing.
+        unsafe { asm!("dsb ld", "isb", options(nostack, preserves_flags)) };
     }
 
     pub(super) fn ticks_per_us() -> Option<f64> {
@@ -107,6 +135,11 @@ mod counter {
     pub(super) fn ticks() -> u64 {
         static START: OnceLock<Instant> = OnceLock::new();
         u64::try_from(START.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn settle() {
+        // SYNC alone: orders nothing between threads, only delays what comes next.
+        core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
     }
 
     pub(super) fn ticks_per_us() -> Option<f64> {

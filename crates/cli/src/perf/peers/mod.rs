@@ -2,11 +2,12 @@
 
 mod mpi;
 mod programs;
+mod rust;
 mod tools;
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::driver::Driver;
 use super::options::Via;
@@ -18,9 +19,13 @@ pub use mpi::ours;
 /// What is installed, and how to install the rest
 #[derive(Debug, clap::Args)]
 pub struct PeersOptions {
-    /// Install what is missing and comes from PyPI, each into a Python environment of its own
+    /// Install what is missing: what comes from PyPI into a Python environment each, the Rust libraries by building a program
+    /// over them
     #[arg(long)]
     install: bool,
+    /// Only these, by their names or parts of them [default: all]
+    #[arg(value_name = "PEER")]
+    only: Vec<String>,
 }
 
 /// Somebody to be compared with. Adding one is an implementation of this and a line in [`all`].
@@ -120,16 +125,30 @@ fn in_path(name: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
 
-/// Lists the peers, or installs them.
+/// Lists the peers, or installs them. One that cannot be had does not keep the others away.
 pub fn run(options: &PeersOptions) -> Result<()> {
-    for peer in all() {
-        match peer.missing() {
-            None => println!("{:<12} {}", peer.name(), peer.version()),
-            Some(_) if options.install && peer.install()? => {
-                println!("{:<12} installed: {}", peer.name(), peer.version());
+    let mut failed = Vec::new();
+    let wanted = |name: &str| {
+        let name = name.to_lowercase();
+        options.only.is_empty() || options.only.iter().any(|only| name.contains(&only.to_lowercase()))
+    };
+    for peer in all().into_iter().filter(|peer| wanted(peer.name())) {
+        let name = peer.name();
+        let Some(command) = peer.missing() else {
+            println!("{name:<12} {}", peer.version());
+            continue;
+        };
+        match if options.install { peer.install() } else { Ok(false) } {
+            Ok(true) => println!("{name:<12} installed: {}", peer.version()),
+            Ok(false) => println!("{name:<12} missing; install it with: {command}"),
+            Err(error) => {
+                eprintln!("{name:<12} not installed: {error:#}");
+                failed.push(name);
             }
-            Some(command) => println!("{:<12} missing; install it with: {command}", peer.name()),
         }
+    }
+    if !failed.is_empty() {
+        bail!("not installed: {}", failed.join(", "));
     }
     Ok(())
 }

@@ -1,12 +1,11 @@
 //! Peers that are libraries without a tool of their own: small programs over them answer the same commands as our ranks do.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
 use super::mpi::compile;
-use super::{Peer, Running, home};
+use super::{Peer, Running, home, rust};
 use crate::perf::options::Via;
 use crate::perf::session::Session;
 
@@ -20,15 +19,13 @@ struct Program {
 
 /// The programs.
 pub fn all() -> Vec<Box<dyn Peer>> {
-    let rust = |name, word| Box::new(Program { name, word, tcp: false }) as Box<dyn Peer>;
-    vec![Box::new(Program { name: "ZeroMQ", word: "", tcp: true }), rust("crossbeam", "crossbeam")]
-}
-
-impl Program {
-    /// Where the Rust peers are built to: a package of their own, which nobody else has to compile.
-    fn rust_peers() -> Result<PathBuf> {
-        Ok(home()?.join("bin/barewire-peers"))
-    }
+    let program = |name, word, tcp| Box::new(Program { name, word, tcp }) as Box<dyn Peer>;
+    vec![
+        program("ZeroMQ", "", true),
+        program("iceoryx2", "iceoryx2", false),
+        program("zenoh", "zenoh", true),
+        program("crossbeam", "crossbeam", false),
+    ]
 }
 
 impl Peer for Program {
@@ -45,11 +42,15 @@ impl Peer for Program {
             let header = std::path::Path::new("/usr/include/zmq.h");
             return (!header.exists()).then(|| "apt-get install libzmq3-dev".to_owned());
         }
-        let built = Self::rust_peers();
-        (!built.as_ref().is_ok_and(|program| program.exists())).then(|| {
-            let root = home().map_or("DIR".into(), |home| home.display().to_string());
-            format!("cargo install --path peers --root {root}   # in the source of barewire")
-        })
+        rust::missing()
+    }
+
+    fn install(&self) -> Result<bool> {
+        if self.word.is_empty() {
+            return Ok(false);
+        }
+        rust::install(self.name)?;
+        Ok(true)
     }
 
     fn version(&self) -> String {
@@ -63,8 +64,9 @@ impl Peer for Program {
                 .map(|name| part(name).unwrap_or_default())
                 .join(".");
         }
-        let program = Self::rust_peers().unwrap_or_default();
-        super::first_line(Command::new(program).args(["version", self.word]))
+        rust::program().map_or(String::new(), |program| {
+            super::first_line(Command::new(program).args(["version", self.word]))
+        })
     }
 
     fn can(&self, what: &str, via: Via, ranks: u32, _: usize) -> bool {
@@ -82,7 +84,7 @@ impl Peer for Program {
             command.arg(via.name());
             command
         } else {
-            let mut command = Command::new(Self::rust_peers()?);
+            let mut command = Command::new(rust::program()?);
             command.arg(self.word);
             command
         };

@@ -5,6 +5,8 @@ use std::fmt::Write;
 /// Width of every chart in its own units; the page scales it.
 const WIDTH: f64 = 440.0;
 const LEFT: f64 = 58.0;
+/// The same for curves, whose axis has longer words.
+const LEFT_OF_CURVES: f64 = 80.0;
 const RIGHT: f64 = 24.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 40.0;
@@ -87,25 +89,26 @@ pub struct Axis {
 
 /// Curves over a common axis, with a legend above.
 pub fn lines(series: &[Series], x: &Axis, y: &Axis) -> String {
+    let left = LEFT_OF_CURVES;
     let rows = series.len().div_ceil(4) as f64;
     let (top, height) = (TOP + rows * 20.0, 270.0 + rows * 20.0);
-    let across = |value: f64| LEFT + x.scale.place(value) * (WIDTH - LEFT - RIGHT);
+    let across = |value: f64| left + x.scale.place(value) * (WIDTH - left - RIGHT);
     let up = |value: f64| height - BOTTOM - y.scale.place(value) * (height - BOTTOM - top);
     let mut svg = open(height);
     for tick in y.ticks.clone().unwrap_or_else(|| y.scale.ticks()) {
         let at = up(tick);
-        write_line(&mut svg, "grid", (LEFT, at), (WIDTH - RIGHT, at));
-        write_text(&mut svg, "end", (LEFT - 6.0, at + 4.0), &(y.write)(tick));
+        write_line(&mut svg, "grid", (left, at), (WIDTH - RIGHT, at));
+        write_text(&mut svg, "end", (left - 6.0, at + 4.0), &(y.write)(tick));
     }
     for tick in x.ticks.clone().unwrap_or_else(|| x.scale.ticks()) {
         let at = across(tick);
         write_line(&mut svg, "grid", (at, top), (at, height - BOTTOM));
-        write_text(&mut svg, "middle", (at, height - BOTTOM + 15.0), &(x.write)(tick));
+        write_text(&mut svg, "middle", (at, height - BOTTOM + 18.0), &(x.write)(tick));
     }
-    write_text(&mut svg, "middle", ((LEFT + WIDTH - RIGHT) / 2.0, height - 6.0), x.title);
+    write_text(&mut svg, "middle", ((left + WIDTH - RIGHT) / 2.0, height - 6.0), x.title);
     for (at, one) in series.iter().enumerate() {
         let colour = one.colour;
-        let place = (LEFT + (at % 4) as f64 * 94.0, TOP + 4.0 + (at / 4) as f64 * 20.0);
+        let place = (left + (at % 4) as f64 * 86.0, TOP + 4.0 + (at / 4) as f64 * 20.0);
         let _ = write!(
             svg,
             "<rect class='s{colour} fill' x='{:.0}' y='{:.0}' width='12' height='4' rx='2'/>",

@@ -37,7 +37,7 @@ pub fn page(ladder: &Ladder) -> String {
     chart(
         &mut body,
         "Efficiency",
-        "What a layer leaves of the bandwidth of the layer it stands on, by size.",
+        "What a layer leaves of the bandwidth of the layer it stands on, by size; more than 125 % is drawn at the upper edge.",
         &efficiencies(ladder),
     );
     body += "</div>";
