@@ -54,6 +54,19 @@ fn a_killed_rank_is_told_to_those_in_a_collective_call_with_it() {
 }
 
 #[test]
+fn what_was_sent_arrives_while_its_sender_does_something_else() {
+    let libraries = libraries("passed_on");
+    let program = compile("passed_on", &libraries);
+    let path = format!("LD_LIBRARY_PATH={}", libraries.display());
+    let (program, mark) = (program.to_str().expect("a path of ours is text"), libraries.join("arrived"));
+    for tcp in ["BAREWIRE_TCP=1", "BAREWIRE_TCP=0"] {
+        let ran = run(&["-n", "2", "env", &path, tcp, program, mark.to_str().expect("so is this")]);
+        ran.expect(0, "");
+        assert_eq!(ran.lines(), ["all arrived"], "{tcp}: {ran:#?}");
+    }
+}
+
+#[test]
 fn abort_ends_all_ranks_with_its_code() {
     let libraries = libraries("abort");
     let ran = on_ours(&compile("abort", &libraries), &libraries, 3);

@@ -263,9 +263,14 @@ impl Endpoint {
     /// endpoint.send(endpoint.me(), Port(0), 0, b"off you go").unwrap();
     /// endpoint.flush();
     /// ```
+    #[inline]
     pub fn flush(&mut self) {
-        self.flush_outboxes();
-        self.flush_bundles(true);
+        if !self.deferring.is_empty() {
+            self.flush_outboxes();
+        }
+        if self.sockets.has_bundles() {
+            self.flush_bundles(true);
+        }
     }
 
     /// How many bytes the system has taken of what was sent to a peer, and how many it is to take. Once the first has come to what

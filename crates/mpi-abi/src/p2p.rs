@@ -11,7 +11,7 @@ use crate::task::{Event, Need, Until};
 use crate::transport::{Layer, Net, send_error};
 use crate::world::{ANY_SOURCE, bad, world};
 use barewire::core::tagged::{self, Envelope, Mode, Received, Sent, Want};
-use barewire::core::{Peer, SendError};
+use barewire::core::{Endpoint, Peer, SendError};
 use barewire::mpi::error::{Class, Error, Result};
 
 /// The arguments that describe one side of a message.
@@ -50,12 +50,16 @@ impl Message {
 
     /// Sends it if it is a plain one that can go at once, and then asks for what came of it; `None` if nothing has happened.
     #[inline(always)]
-    fn send_now<R>(&self, comm: &CommRef, then: impl FnOnce(&Requests) -> R) -> Result<Option<R>> {
+    fn send_now<R>(
+        &self,
+        comm: &CommRef,
+        then: impl FnOnce(&mut Endpoint, &Requests) -> R,
+    ) -> Result<Option<R>> {
         let Some(bytes) = plain(self.memory, self.count, self.datatype) else { return Ok(None) };
         let Some((to, envelope)) = plain_partner(comm, self.rank, self.tag) else { return Ok(None) };
         comm.net.with(|endpoint, layer| {
             let sent = layer.tagged.send_now(endpoint, to, envelope, bytes).map_err(send_error)?;
-            Ok(sent.then(|| then(&layer.requests)))
+            Ok(sent.then(|| then(endpoint, &layer.requests)))
         })?
     }
 
@@ -83,13 +87,33 @@ impl Message {
 #[inline]
 pub fn send(message: Message, comm: MPI_Comm, mode: Mode) -> Result<()> {
     let comm = world().comm(comm)?;
-    if mode == Mode::Standard && message.send_now(&comm, |_| ())?.is_some() {
-        return Ok(());
+    if mode == Mode::Standard {
+        let to = plain_partner(&comm, message.rank, message.tag).map(|(to, _)| to);
+        let is_passed_on = |endpoint: &mut Endpoint, _: &Requests| {
+            endpoint.flush();
+            to.is_none_or(|to| is_passed_on(endpoint, to))
+        };
+        match (message.send_now(&comm, is_passed_on)?, to) {
+            (Some(false), Some(to)) => return comm.net.pass_on(to),
+            (Some(_), _) => return Ok(()),
+            (None, _) => {}
+        }
     }
     let source = message.source()?;
     let Some((to, envelope)) = target(&comm, message.rank, message.tag)? else { return Ok(()) };
     let sent = comm.net.start_send(to, envelope, mode, source)?;
-    comm.net.finish_send(sent)
+    comm.net.finish_send(sent)?;
+    match comm.net.with(|endpoint, _| is_passed_on(endpoint, to))? {
+        true => Ok(()),
+        false => comm.net.pass_on(to),
+    }
+}
+
+/// Whether what was sent to a peer gets there even if this process does nothing more.
+#[inline(always)]
+fn is_passed_on(endpoint: &Endpoint, to: Peer) -> bool {
+    let (taken, all) = endpoint.passed_on(to);
+    taken >= all
 }
 
 /// Starts a send.
@@ -97,7 +121,7 @@ pub fn send(message: Message, comm: MPI_Comm, mode: Mode) -> Result<()> {
 pub fn isend(message: Message, handle: MPI_Comm, mode: Mode) -> Result<MPI_Request> {
     let comm = world().comm(handle)?;
     if mode == Mode::Standard {
-        if let Some(sent) = message.send_now(&comm, |requests| requests.sent())? {
+        if let Some(sent) = message.send_now(&comm, |_, requests| requests.sent())? {
             return Ok(MPI_Request(sent));
         }
     }

@@ -157,6 +157,8 @@ impl Net {
                 let wait = |pair: &mut Option<Box<(Endpoint, Layer)>>| {
                     let (endpoint, layer) = &mut **pair.as_mut().ok_or_else(ended)?;
                     endpoint.wait_for(waiting, layer, None, done).map_err(wait_error)?;
+                    // The program may compute for long now.
+                    endpoint.flush();
                     Ok(then(layer))
                 };
                 gate.enter(wait)?
@@ -165,7 +167,10 @@ impl Net {
                 let shared = line.read().unwrap_or_else(PoisonError::into_inner);
                 let shared = shared.as_ref().ok_or_else(ended)?;
                 shared.wait(None, &mut done).map_err(wait_error)?;
-                Ok(shared.with(|_, layer| then(layer)))
+                Ok(shared.with(|endpoint, layer| {
+                    endpoint.flush();
+                    then(layer)
+                }))
             }
         }
     }
@@ -307,8 +312,21 @@ impl Net {
         mode: Mode,
         (len, source): (u64, Source),
     ) -> Result<Sent> {
-        self.with(|endpoint, layer| layer.tagged.send(endpoint, to, envelope, mode, len, source))?
-            .map_err(send_error)
+        let sent = self.with(|endpoint, layer| {
+            let sent = layer.tagged.send(endpoint, to, envelope, mode, len, source);
+            endpoint.flush();
+            sent
+        })?;
+        sent.map_err(send_error)
+    }
+
+    /// Waits until what was sent to a peer gets there even if this process does nothing more.
+    #[cold]
+    pub fn pass_on(&self, to: Peer) -> Result<()> {
+        let all = self.with(|endpoint, _| endpoint.passed_on(to).1)?;
+        self.watch("a socket to take a message", |endpoint, layer| {
+            endpoint.passed_on(to).0 >= all || layer.lost.contains(&to)
+        })
     }
 
     /// Starts a receive.

@@ -20,7 +20,10 @@ shims! {
             return Ok(());
         }
         let anyone = anyone()?;
-        let at_once = anyone.net.with(|_, layer| layer.requests.complete_plainly(&mut layer.tagged, handle.0))?;
+        let at_once = anyone.net.with(|endpoint, layer| {
+            endpoint.flush();
+            layer.requests.complete_plainly(&mut layer.tagged, handle.0)
+        })?;
         if let Some(plain) = at_once.map_or_else(|| wait(&anyone, handle), |plain| Ok(Some(plain)))? {
             request.put(MPI_Request::NULL)?;
             status.fill(&plain);
@@ -274,7 +277,8 @@ fn collect_plain(
     statuses: OutList<Status>,
 ) -> Result<usize> {
     let end = places.end;
-    anyone.net.with(|_, layer| {
+    anyone.net.with(|endpoint, layer| {
+        endpoint.flush();
         for i in places {
             let request = requests.at(i);
             let handle = request.get()?;
