@@ -7,7 +7,7 @@ use super::figures::{Estimate, median};
 use super::options::{Common, Via};
 use super::peers::{self, Ourselves, Running};
 use super::record::{self, Record};
-use super::worker::Answer;
+use super::worker::{Answer, Command};
 
 /// Us and other libraries, the same work in alternating rounds
 #[derive(Debug, clap::Args)]
@@ -57,6 +57,7 @@ pub fn records(common: &Common, compare: &CompareOptions) -> Result<Vec<Record>>
     }
     let via = driver.via();
     let mut rivals = rivals(common, compare, via)?;
+    rivals.retain_mut(|rival| rival.is_up(&driver, via));
     if rivals.is_empty() {
         bail!("there is nobody to compare with");
     }
@@ -122,6 +123,25 @@ fn rivals(common: &Common, compare: &CompareOptions, via: Via) -> Result<Vec<Riv
         rivals.push(Rival { name: word.to_owned(), version: version.to_owned(), beside, running, can });
     }
     Ok(rivals)
+}
+
+impl Rival {
+    /// Whether it does anything at all on this wire. Some find out late that they cannot.
+    fn is_up(&mut self, driver: &Driver, via: Via) -> bool {
+        const BYTES: usize = 8;
+        if !(self.can)("latency", BYTES) {
+            return true;
+        }
+        let trial = Spec::new(&self.beside, "latency", via, BYTES).ranks(driver.common.ranks);
+        let command = Command { count: 1, ..trial.command(&driver.common) };
+        match self.running.ask(&command) {
+            Ok(_) => true,
+            Err(error) => {
+                eprintln!("{} is left out: {error:#}", self.name);
+                false
+            }
+        }
+    }
 }
 
 /// One measurement at one size: us, then everybody else, round after round.
