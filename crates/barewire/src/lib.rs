@@ -5,6 +5,7 @@ pub use barewire_core as core;
 
 pub mod am;
 pub mod bmi;
+mod deadline;
 pub mod fm;
 pub mod ga;
 pub mod mpi;

@@ -53,13 +53,13 @@ impl Message {
     fn send_now<R>(
         &self,
         comm: &CommRef,
-        then: impl FnOnce(&mut Endpoint, &Requests) -> R,
+        then: impl FnOnce(&mut Endpoint, &Requests, Peer) -> R,
     ) -> Result<Option<R>> {
         let Some(bytes) = plain(self.memory, self.count, self.datatype) else { return Ok(None) };
         let Some((to, envelope)) = plain_partner(comm, self.rank, self.tag) else { return Ok(None) };
         comm.net.with(|endpoint, layer| {
             let sent = layer.tagged.send_now(endpoint, to, envelope, bytes).map_err(send_error)?;
-            Ok(sent.then(|| then(endpoint, &layer.requests)))
+            Ok(sent.then(|| then(endpoint, &layer.requests, to)))
         })?
     }
 
@@ -88,32 +88,22 @@ impl Message {
 pub fn send(message: Message, comm: MPI_Comm, mode: Mode) -> Result<()> {
     let comm = world().comm(comm)?;
     if mode == Mode::Standard {
-        let to = plain_partner(&comm, message.rank, message.tag).map(|(to, _)| to);
-        let is_passed_on = |endpoint: &mut Endpoint, _: &Requests| {
+        let passed_on = message.send_now(&comm, |endpoint, _, to| {
             endpoint.flush();
-            to.is_none_or(|to| is_passed_on(endpoint, to))
-        };
-        match (message.send_now(&comm, is_passed_on)?, to) {
-            (Some(false), Some(to)) => return comm.net.pass_on(to),
-            (Some(_), _) => return Ok(()),
-            (None, _) => {}
+            let (taken, all) = endpoint.passed_on(to);
+            (taken < all).then_some(to)
+        })?;
+        match passed_on {
+            Some(None) => return Ok(()),
+            Some(Some(to)) => return comm.net.pass_on(to),
+            None => {}
         }
     }
     let source = message.source()?;
     let Some((to, envelope)) = target(&comm, message.rank, message.tag)? else { return Ok(()) };
     let sent = comm.net.start_send(to, envelope, mode, source)?;
     comm.net.finish_send(sent)?;
-    match comm.net.with(|endpoint, _| is_passed_on(endpoint, to))? {
-        true => Ok(()),
-        false => comm.net.pass_on(to),
-    }
-}
-
-/// Whether what was sent to a peer gets there even if this process does nothing more.
-#[inline(always)]
-fn is_passed_on(endpoint: &Endpoint, to: Peer) -> bool {
-    let (taken, all) = endpoint.passed_on(to);
-    taken >= all
+    comm.net.pass_on(to)
 }
 
 /// Starts a send.
@@ -121,7 +111,7 @@ fn is_passed_on(endpoint: &Endpoint, to: Peer) -> bool {
 pub fn isend(message: Message, handle: MPI_Comm, mode: Mode) -> Result<MPI_Request> {
     let comm = world().comm(handle)?;
     if mode == Mode::Standard {
-        if let Some(sent) = message.send_now(&comm, |_, requests| requests.sent())? {
+        if let Some(sent) = message.send_now(&comm, |_, requests, _| requests.sent())? {
             return Ok(MPI_Request(sent));
         }
     }

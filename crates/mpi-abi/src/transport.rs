@@ -321,7 +321,6 @@ impl Net {
     }
 
     /// Waits until what was sent to a peer gets there even if this process does nothing more.
-    #[cold]
     pub fn pass_on(&self, to: Peer) -> Result<()> {
         let all = self.with(|endpoint, _| endpoint.passed_on(to).1)?;
         self.watch("a socket to take a message", |endpoint, layer| {

@@ -5,7 +5,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use barewire_sys::rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use barewire_sys::rustix::io;
@@ -13,6 +13,7 @@ use barewire_sys::rustix::io;
 use super::names::{Bundle, Ep, EventMask, RequestError, WaitError};
 use super::node::Node;
 use super::tables::NOBODY;
+use crate::deadline::Deadline;
 
 /// A node that several threads share: a *parallel* bundle, or several. Clone it for each of them.
 ///
@@ -140,7 +141,7 @@ impl<S> Par<S> {
 
     /// [`Node::wait_sema`]: sleeps until an endpoint of the bundle has a message, and runs none.
     pub fn wait_sema(&self, bundle: Bundle, timeout: Option<Duration>) -> Result<(), WaitError> {
-        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let deadline = Deadline::after(timeout);
         let mut inner = self.lock();
         match inner.node.event_mask(bundle) {
             Err(_) => return Err(WaitError::NoSuchBundle),
@@ -153,7 +154,7 @@ impl<S> Par<S> {
                 self.tell(&mut inner);
                 return Ok(());
             }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let left = deadline.left();
             if left == Some(Duration::ZERO) {
                 self.tell(&mut inner);
                 return Err(WaitError::TimedOut);

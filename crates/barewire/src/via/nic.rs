@@ -1,7 +1,7 @@
 //! The NIC: an endpoint of the core with its VIs, queues, tags and registered memory.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use barewire_core::region::Memory;
 use barewire_core::wait::Waiting;
@@ -16,6 +16,7 @@ use super::names::{
 };
 use super::vi::ViEntry;
 use super::wire::Kind;
+use crate::deadline::{Deadline, napped};
 
 type ErrorHandler = Box<dyn FnMut(&Fault) + Send>;
 
@@ -553,13 +554,13 @@ impl Nic {
         timeout: Option<Duration>,
         mut found: impl FnMut(&mut Nic) -> Option<T>,
     ) -> Result<T, WaitError> {
-        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let deadline = Deadline::after(timeout);
         loop {
             self.poll();
             if let Some(found) = found(self) {
                 return Ok(found);
             }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let left = deadline.left();
             if left == Some(Duration::ZERO) {
                 return Err(WaitError::TimedOut);
             }
@@ -572,10 +573,7 @@ impl Nic {
                 engine.work(core);
                 engine.shop.happened() != before
             });
-            match waited {
-                Ok(()) | Err(WaitError::TimedOut) => {}
-                Err(error) => return Err(error),
-            }
+            napped(waited)?;
         }
     }
 }

@@ -13,6 +13,7 @@ use super::names::{
     RedirectError, Redirected, Redirection, Transfer, TransferError, Why,
 };
 use super::wire::Kind;
+use crate::deadline::{Deadline, napped};
 use crate::registered::CacheCounters;
 use crate::slab::Slot;
 
@@ -223,9 +224,9 @@ impl Vmmc {
         number: u32,
         timeout: Option<Duration>,
     ) -> Result<Import, ImportError> {
-        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let deadline = Deadline::after(timeout);
         loop {
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let left = deadline.left();
             let error = match self.import_once(peer, number, left) {
                 Err(error) if is_passing(error, left) => error,
                 done => return done,
@@ -558,18 +559,20 @@ impl Vmmc {
         timeout: Option<Duration>,
         mut found: impl FnMut(&mut Vmmc) -> Option<T>,
     ) -> Result<T, WaitError> {
-        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let deadline = Deadline::after(timeout);
         loop {
             self.poll();
             if let Some(found) = found(self) {
                 return Ok(found);
             }
-            let now = Instant::now();
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(now));
+            let left = deadline.left();
             if left == Some(Duration::ZERO) {
                 return Err(WaitError::TimedOut);
             }
-            let due = self.engine.flush_due(&mut self.core).map(|due| due.saturating_duration_since(now));
+            let due = self
+                .engine
+                .flush_due(&mut self.core)
+                .map(|due| due.saturating_duration_since(Instant::now()));
             // A neighbour's writes bring no word, and what waits for room looks for it.
             let longest = left.into_iter().chain(due).chain([NAP]).min();
             let before = self.engine.news;
@@ -578,10 +581,7 @@ impl Vmmc {
                 engine.work(core);
                 engine.news != before
             });
-            match waited {
-                Ok(()) | Err(WaitError::TimedOut) => {}
-                Err(error) => return Err(error),
-            }
+            napped(waited)?;
         }
     }
 }

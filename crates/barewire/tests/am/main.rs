@@ -23,7 +23,7 @@ use std::thread;
 use std::time::Duration;
 
 use barewire::am::{Bundle, Ep, Name, Node, Returned, Tag, ViaConfig};
-use barewire::core::{Endpoint, Peer};
+use barewire::core::{Endpoint, Ignore, Peer, Port, SendError};
 use common::{Meeting, pattern};
 use wires::{PATIENCE, Wires};
 
@@ -286,4 +286,32 @@ fn run(size: u32, wire: &Wire, body: impl Fn(&mut Member) + Sync) {
 /// Runs `body` on `size` threads, each with an endpoint of the core.
 fn run_cores(size: u32, wire: &Wire, body: impl Fn(Endpoint) + Sync) {
     wire.wires.run(size, body);
+}
+
+/// Numbers that look random and are the same every time.
+fn numbers() -> impl FnMut() -> u64 {
+    let mut seed = 88172645463325252u64;
+    move || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    }
+}
+
+/// Sends peer 1 something that the layers above never would, as a long message or in one packet.
+fn shove(core: &mut Endpoint, port: Port, imm: u64, bytes: &[u8], long: bool) {
+    let mut sending = long.then(|| core.begin(Peer(1), port, imm, bytes.len() as u64).unwrap());
+    loop {
+        let sent = match &mut sending {
+            Some(sending) => core.push(sending, bytes).map(drop),
+            None => core.send(Peer(1), port, imm, bytes),
+        };
+        match sent {
+            Ok(()) => break,
+            Err(SendError::Full) => core.progress(&mut Ignore, usize::MAX),
+            Err(error) => panic!("{error}"),
+        };
+        thread::yield_now();
+    }
 }

@@ -1,7 +1,7 @@
 //! Short and medium messages, and the rules of request and reply.
 
 use barewire::am::{Node, ReplyError, RequestError, Tag};
-use barewire::core::{Endpoint, Flow, Incoming, Peer, Port, SendError};
+use barewire::core::{Endpoint, Flow, Incoming, Peer, Port};
 
 use crate::*;
 
@@ -278,13 +278,7 @@ pub fn nonsense_from_a_peer_is_dropped(wire: &Wire) {
     run_cores(2, wire, |mut core| {
         if core.me() == Peer(0) {
             let mut drop_all = |_: &mut Endpoint, _: Incoming<'_>| Flow::Continue;
-            let mut seed = 88172645463325252u64;
-            let mut random = || {
-                seed ^= seed << 13;
-                seed ^= seed >> 7;
-                seed ^= seed << 17;
-                seed
-            };
+            let mut random = numbers();
             for round in 0..4000u64 {
                 // Half of them look like active messages to an endpoint that exists.
                 let mark = if random() % 2 == 0 { 0xA000 } else { 0 };
@@ -292,18 +286,7 @@ pub fn nonsense_from_a_peer_is_dropped(wire: &Wire) {
                 let imm = if round % 3 == 0 { random() } else { random() & 0xffff_ffff_ffff };
                 let bytes: Vec<u8> = (0..random() % 120).map(|_| random() as u8).collect();
                 let long = random() % 4 == 0;
-                let mut sending = long.then(|| core.begin(Peer(1), port, imm, bytes.len() as u64).unwrap());
-                loop {
-                    let sent = match &mut sending {
-                        Some(sending) => core.push(sending, &bytes).map(drop),
-                        None => core.send(Peer(1), port, imm, &bytes),
-                    };
-                    match sent {
-                        Ok(()) => break,
-                        Err(SendError::Full) => core.progress(&mut drop_all, usize::MAX),
-                        Err(error) => panic!("{error}"),
-                    };
-                }
+                shove(&mut core, port, imm, &bytes, long);
             }
             // After all that, an honest message still gets through: it leads to an honest answer.
             while core.send(Peer(1), Port(0xA080), 1 << 24 | 0xffff, &TAG.0.to_le_bytes()).is_err() {

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use barewire::am::{Code, Ctx, Memory, RequestError, Tag};
-use barewire::core::{Ignore, Port, SendError};
+use barewire::core::{Ignore, Port};
 
 use crate::*;
 
@@ -107,32 +107,14 @@ pub fn nonsense_from_a_peer_is_dropped(wire: &Wire) {
     let done = Meeting::new(2);
     run_cores(2, wire, |mut core| {
         if core.me() == Peer(0) {
-            let mut seed = 88172645463325252u64;
-            let mut random = || {
-                seed ^= seed << 13;
-                seed ^= seed >> 7;
-                seed ^= seed << 17;
-                seed
-            };
+            let mut random = numbers();
             for _ in 0..4000 {
                 // Most of them look like what NICs say to each other.
                 let mark = if random() % 8 == 0 { 0 } else { 0xB000 };
                 let port = Port(mark | random() as u16 & 0xfff);
                 let bytes: Vec<u8> = (0..random() % 60).map(|_| random() as u8 & 3).collect();
                 let (imm, long) = (random() & 0xffff_0003, random() % 4 == 0);
-                let mut sending = long.then(|| core.begin(Peer(1), port, imm, bytes.len() as u64).unwrap());
-                loop {
-                    let sent = match &mut sending {
-                        Some(sending) => core.push(sending, &bytes).map(drop),
-                        None => core.send(Peer(1), port, imm, &bytes),
-                    };
-                    match sent {
-                        Ok(()) => break,
-                        Err(SendError::Full) => core.progress(&mut Ignore, usize::MAX),
-                        Err(error) => panic!("{error}"),
-                    };
-                    thread::yield_now();
-                }
+                shove(&mut core, port, imm, &bytes, long);
             }
             done.meet(|| {
                 core.progress(&mut Ignore, usize::MAX);

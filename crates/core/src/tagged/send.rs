@@ -1,6 +1,7 @@
 //! The sending side: at once, or offered first.
 
 use barewire_sys::userbuf::UserBuf;
+use barewire_sys::wirebuf::WireMut;
 
 use super::body::Source;
 use super::matching::Envelope;
@@ -50,22 +51,10 @@ impl Tagged {
         len: u64,
         mut source: Source,
     ) -> Result<Sent, SendError> {
-        let Some(peer) = self.peers.get_mut(to.index()) else { return Err(SendError::NoSuchPeer(to)) };
-        let charge = len + KEEP_BYTES;
-        if len <= WHOLE_BYTES_MAX as u64
-            && mode == Mode::Standard
-            && peer.queue.is_empty()
-            && peer.charged + charge <= self.credit
+        if mode == Mode::Standard
+            && self.send_at_once(endpoint, to, envelope, len, |wire| source.fill(0, wire))?
         {
-            match endpoint.send_with(to, EAGER, envelope.to_imm(), len as usize, |wire| source.fill(0, wire))
-            {
-                Ok(()) => {
-                    peer.charged += charge;
-                    return Ok(Sent::Done);
-                }
-                Err(SendError::Full | SendError::TooLong { .. }) => {}
-                Err(error) => return Err(error),
-            }
+            return Ok(Sent::Done);
         }
         self.send_later(endpoint, to, envelope, mode, len, source)
     }
@@ -78,13 +67,10 @@ impl Tagged {
     /// use barewire_sys::userbuf::UserBuf;
     /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
     /// let (me, mut tagged, envelope) = (endpoint.me(), Tagged::new(&endpoint), Envelope { context: 1, tag: 7 });
-    /// let (mut from, mut to) = (*b"text", [0; 4]);
-    /// // SAFETY: both outlive the two calls and the wait.
-    /// let [source, place] = [&mut from, &mut to].map(|bytes| unsafe { UserBuf::new(bytes.as_mut_ptr(), 4) });
-    /// let receive = tagged.post_now(&endpoint, me, envelope, place).expect("nothing has come");
-    /// assert_eq!(tagged.send_now(&mut endpoint, me, envelope, source), Ok(true));
+    /// let receive = tagged.post_now(&endpoint, me, envelope, UserBuf::EMPTY).expect("nothing has come");
+    /// assert_eq!(tagged.send_now(&mut endpoint, me, envelope, UserBuf::EMPTY), Ok(true));
     /// endpoint.wait(&mut tagged, None, |_, tagged| tagged.is_done(receive)).unwrap();
-    /// assert_eq!(&to, b"text");
+    /// assert_eq!(tagged.take(receive).unwrap().len, 0);
     /// ```
     #[inline(always)]
     pub fn send_now(
@@ -94,16 +80,28 @@ impl Tagged {
         envelope: Envelope,
         bytes: UserBuf,
     ) -> Result<bool, SendError> {
-        let Some(peer) = self.peers.get_mut(to.index()) else { return Err(SendError::NoSuchPeer(to)) };
         let len = bytes.len();
-        let charge = len as u64 + KEEP_BYTES;
-        if len > WHOLE_BYTES_MAX || !peer.queue.is_empty() || peer.charged + charge > self.credit {
+        self.send_at_once(endpoint, to, envelope, len as u64, |wire| {
+            bytes.wire_ref(0, len).map(|mut bytes| wire.write_from(&mut bytes));
+        })
+    }
+
+    /// Sends a message in one packet, if it is short and there are room and credit for it; false if nothing has happened.
+    #[inline(always)]
+    fn send_at_once(
+        &mut self,
+        endpoint: &mut Endpoint,
+        to: Peer,
+        envelope: Envelope,
+        len: u64,
+        fill: impl FnOnce(&mut WireMut<'_>),
+    ) -> Result<bool, SendError> {
+        let Some(peer) = self.peers.get_mut(to.index()) else { return Err(SendError::NoSuchPeer(to)) };
+        let charge = len + KEEP_BYTES;
+        if len > WHOLE_BYTES_MAX as u64 || !peer.queue.is_empty() || peer.charged + charge > self.credit {
             return Ok(false);
         }
-        let sent = endpoint.send_with(to, EAGER, envelope.to_imm(), len, |wire| {
-            bytes.wire_ref(0, len).map(|mut bytes| wire.write_from(&mut bytes));
-        });
-        match sent {
+        match endpoint.send_with(to, EAGER, envelope.to_imm(), len as usize, fill) {
             Ok(()) => {
                 peer.charged += charge;
                 Ok(true)

@@ -131,16 +131,10 @@ fn combine_chunks(turn: Turn<'_>, combine: Combine, mine: UserBuf, into: UserBuf
     for at in 0..into.len().div_ceil(CHUNK) {
         let (start, len) = chunk(at);
         let next = if start + len < into.len() { give(at + 1)? } else { number };
-        let (mut total, mut other) = (&mut first[..len], &mut second[..len]);
-        outcome = outcome.and(turn.read_gift(0, number, total));
-        for rank in 1..turn.board.size {
-            outcome = outcome.and(turn.read_gift(rank, number, other));
-            combine(total, other);
-            std::mem::swap(&mut total, &mut other);
-        }
-        if outcome.is_ok() {
+        let total = turn.total(number, combine, &mut first[..len], &mut second[..len]);
+        outcome = outcome.and(total.map(|total| {
             into.wire_mut(start, len).map(|mut place| place.write(total));
-        }
+        }));
         turn.leave(number);
         number = next;
     }
@@ -156,23 +150,19 @@ fn combine_all<const MOST: usize>(
     #[repr(align(64))]
     struct Room<const MOST: usize>([u8; MOST]);
     let (mut first, mut second) = (Room([0; MOST]), Room([0; MOST]));
-    let (mut total, mut other) = (&mut first.0[..into.len()], &mut second.0[..into.len()]);
     let number = turn.number();
     turn.give(number, mine.len() as u64, |wire| write(mine, wire))?;
-    let mut outcome = turn.read_gift(0, number, total);
-    for rank in 1..turn.board.size {
-        outcome = outcome.and(turn.read_gift(rank, number, other));
-        combine(total, other);
-        std::mem::swap(&mut total, &mut other);
-    }
-    match outcome {
-        Ok(()) => {
+    match turn.total(number, combine, &mut first.0[..into.len()], &mut second.0[..into.len()]) {
+        Ok(total) => {
             into.wire_mut(0, total.len()).map(|mut place| place.write(total));
             turn.leave_together(number);
+            Ok(())
         }
-        Err(_) => turn.leave(number),
+        Err(error) => {
+            turn.leave(number);
+            Err(error)
+        }
     }
-    outcome
 }
 
 /// `MPI_Alltoall`.
@@ -215,6 +205,24 @@ pub fn alltoall(comm: &CommRef, parts: Plain, places: Plain) -> Option<Result<()
 }
 
 impl Turn<'_> {
+    /// Combines what all ranks gave, in their order, which is the same everywhere: so is the result. In one of the two rooms.
+    #[inline]
+    fn total<'r>(
+        &self,
+        number: u64,
+        combine: Combine,
+        mut total: &'r mut [u8],
+        mut other: &'r mut [u8],
+    ) -> Result<&'r [u8]> {
+        self.read_gift(0, number, total)?;
+        for rank in 1..self.board.size {
+            self.read_gift(rank, number, other)?;
+            combine(total, other);
+            std::mem::swap(&mut total, &mut other);
+        }
+        Ok(total)
+    }
+
     /// Reads what a rank gave, which has to be as long as everybody's.
     #[inline]
     fn read_gift(&self, rank: usize, number: u64, into: &mut [u8]) -> Result<()> {

@@ -12,7 +12,7 @@ mod channel;
 mod place;
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use barewire_core::{Endpoint, Flow, Incoming, Peer, Port, SendError, WaitError};
 use barewire_sys::memory::Memory;
@@ -23,6 +23,7 @@ use super::link::Link;
 use super::side::{Side, Stop};
 use super::tables::Tables;
 use super::wire::{self, Imm};
+use crate::deadline::{Deadline, napped};
 use crate::registered::{CacheCounters, Registered};
 use crate::via::{Completion, Cq, MemHandle, Nic, Ptag, RemoteMem, Status, Vi, ViState};
 use channel::{Channel, Ends, Later};
@@ -485,7 +486,7 @@ impl Carrier {
         timeout: Option<Duration>,
         mut done: impl FnMut(&mut Link<'_>, &mut Tables<S>) -> bool,
     ) -> Result<(), WaitError> {
-        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let deadline = Deadline::after(timeout);
         loop {
             // What was kept runs before what comes.
             if done(&mut Link::Via(self), tables) {
@@ -494,7 +495,7 @@ impl Carrier {
             if self.poll(tables) > 0 {
                 continue;
             }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let left = deadline.left();
             if left == Some(Duration::ZERO) {
                 return Err(WaitError::TimedOut);
             }
@@ -507,10 +508,7 @@ impl Carrier {
                 (connected || came).then_some(())
             });
             connecting.retain(|&vi| nic.state(vi) == Ok(ViState::Connecting));
-            match waited {
-                Ok(()) | Err(WaitError::TimedOut) => {}
-                Err(error) => return Err(error),
-            }
+            napped(waited)?;
         }
     }
 
