@@ -5,11 +5,11 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use barewire::bmi::{Outgoing, Place, ends, walk};
+use barewire::bmi::{Outgoing, Place, ends, piece_at, walk};
 use barewire::core::Incoming;
 use barewire::core::tagged::{Gather, Scatter, Sink, Source};
 use barewire_sys::userbuf::UserBuf;
-use barewire_sys::wirebuf::WireMut;
+use barewire_sys::wirebuf::{WireMut, WireRef};
 
 /// `struct BMI_unexpected_info`.
 #[derive(Clone, Copy, Debug)]
@@ -173,6 +173,11 @@ impl Gather for Pieces {
             self.list[piece].wire_ref(at, n).map(|mut bytes| wire.write_from(&mut bytes));
         });
     }
+
+    fn slice(&self, offset: u64, len: usize) -> Option<WireRef<'_>> {
+        let (piece, at, n) = piece_at(&self.ends, offset, len)?;
+        self.list[piece].wire_ref(at, n)
+    }
 }
 
 impl Scatter for Pieces {
@@ -193,6 +198,11 @@ impl Scatter for Pieces {
             rest = later;
             self.list[piece].wire_mut(at, n).map(|mut place| place.write(now));
         });
+    }
+
+    fn place(&mut self, offset: u64, len: usize) -> Option<WireMut<'_>> {
+        let (piece, at, n) = piece_at(&self.ends, offset, len)?;
+        self.list[piece].wire_mut(at, n)
     }
 }
 

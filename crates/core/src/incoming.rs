@@ -18,6 +18,20 @@ pub trait Deliver {
     /// Takes one packet: a whole short message, or the next part of a long one. Packets of one message come in order.
     fn deliver(&mut self, endpoint: &mut Endpoint, packet: Incoming<'_>) -> Flow;
 
+    /// Where more bytes of a long message go, for a wire that can put them there itself: at most [`Ahead::len`] bytes. `None`, which
+    /// is what layers say that do not care, if they are to come as packets. What is put there is [told](Deliver::placed), not
+    /// delivered.
+    fn place(&mut self, ahead: &Ahead) -> Option<WireMut<'_>> {
+        let _ = ahead;
+        None
+    }
+
+    /// The first [`Ahead::len`] bytes of the place that was given for them are there.
+    fn placed(&mut self, endpoint: &mut Endpoint, ahead: &Ahead) -> Flow {
+        let _ = (endpoint, ahead);
+        Flow::Continue
+    }
+
     /// A peer that nobody here had met has joined: it called an endpoint at large. Its packets come after this.
     fn peer_joined(&mut self, endpoint: &mut Endpoint, peer: Peer) {
         let _ = (endpoint, peer);
@@ -60,6 +74,37 @@ impl<F: FnMut(&mut Endpoint, Incoming<'_>) -> Flow> Deliver for F {
     #[inline(always)]
     fn deliver(&mut self, endpoint: &mut Endpoint, packet: Incoming<'_>) -> Flow {
         self(endpoint, packet)
+    }
+}
+
+/// Bytes of a long message that have arrived and were not read yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ahead {
+    /// Who sent it.
+    pub from: Peer,
+    /// The handler it is for.
+    pub port: Port,
+    /// The message's 64-bit immediate.
+    pub imm: u64,
+    /// Bytes of the whole message.
+    pub total: u64,
+    /// Where in the message they begin.
+    pub offset: u64,
+    /// Which of the sender's open messages it is.
+    pub stream: u32,
+    /// How many they are.
+    pub len: usize,
+}
+
+impl Ahead {
+    pub(crate) fn new(from: Peer, part: Part, len: usize) -> Ahead {
+        let Part { port, imm, total, offset, stream } = part;
+        Ahead { from, port, imm, total, offset, stream, len }
+    }
+
+    /// Whether nothing of the message comes after them.
+    pub fn is_last(&self) -> bool {
+        self.offset + self.len as u64 == self.total
     }
 }
 

@@ -57,7 +57,7 @@ pub mod wire;
 pub use config::Config;
 pub use endpoint::Endpoint;
 pub use error::{Full, OpenError, SendError, WaitError};
-pub use incoming::{Deliver, Flow, Frame, Ignore, Incoming};
+pub use incoming::{Ahead, Deliver, Flow, Frame, Ignore, Incoming};
 pub use peer::PeerState;
 pub use provider::sim;
 pub use stats::Stats;

@@ -12,7 +12,7 @@ use barewire_sys::wirebuf::WireRef;
 
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
-use crate::incoming::Deliver;
+use crate::incoming::{Ahead, Deliver, Flow};
 use crate::meet::{Dial, Guest, HELLO_WITHIN};
 use crate::peer::PeerState;
 use crate::poller::Source;
@@ -145,14 +145,18 @@ impl Endpoint {
     ) -> Result<bool, EndReason> {
         rx.settle();
         let looks = !rx.has_more();
-        let (read, maybe_more) = rx.fill();
+        let (read, maybe_more) = match self.fill_place(deliver, from, rx, open, budget) {
+            Ok(Some(filled)) => filled,
+            Ok(None) => rx.fill(),
+            Err(handled) => return Err(EndReason::Nonsense(handled)),
+        };
         if read > 0 {
             if let Tx::Tcp(tx) = &mut self.peers[from.index()].tx {
                 tx.hear();
             }
         }
         let mut packets = 0;
-        while rx.has_more() && packets < PACKETS_A_TURN {
+        while rx.has_more() && packets < PACKETS_A_TURN && !budget.is_spent() {
             let (head, skip) = match rx.next() {
                 Split::Packet { head, skip } => (head, skip),
                 Split::More => break,
@@ -181,6 +185,45 @@ impl Endpoint {
             }
         }
         Ok(rx.has_more() || maybe_more || rx.is_held() || self.is_direct())
+    }
+
+    /// Reads more of a long message straight to where it belongs, and says how much and whether there may be more; `None` if
+    /// nobody knows a place.
+    #[inline]
+    fn fill_place<D: Deliver>(
+        &mut self,
+        deliver: &mut D,
+        from: Peer,
+        rx: &mut TcpRx,
+        open: &mut OpenMessages,
+        budget: &mut Budget,
+    ) -> Result<Option<(usize, bool)>, &'static str> {
+        let Some((stream, most)) = rx.ahead() else { return Ok(None) };
+        let Some(part) = open.get(stream) else { return Err("a piece of no message") };
+        let most = usize::try_from(part.total - part.offset).map_or(most, |left| left.min(most));
+        let ahead = Ahead::new(from, part, most);
+        let Some(mut place) = deliver.place(&ahead) else { return Ok(None) };
+        let (len, maybe_more) = rx.fill_place(&mut place);
+        if len == 0 {
+            return Ok(Some((0, false)));
+        }
+        open.piece(stream, len, false);
+        let charge = charge(&Head { kind: Kind::Piece, flags: 0, port: ahead.port, len: 0, w1: 0 }, len);
+        rx.credit.arrive(charge);
+        rx.credit.finish(charge);
+        budget.spend(len);
+        let stats = &mut self.peers[from.index()].stats;
+        stats.received += 1;
+        stats.received_bytes += len as u64;
+        match deliver.placed(self, &Ahead { len, ..ahead }) {
+            Flow::Continue => {}
+            Flow::Quit => budget.quit = true,
+            Flow::Distrust => return Err("what its layer forbids"),
+        }
+        if let Some(count) = rx.credit.due() {
+            self.return_credit(from, rx, count);
+        }
+        Ok(Some((len, maybe_more)))
     }
 
     #[inline]
@@ -222,16 +265,28 @@ impl Endpoint {
         self.peers.get(to.index()).is_some_and(|peer| matches!(peer.tx, Tx::Tcp(_)))
     }
 
-    /// Sends one packet straight from where its bytes are.
+    /// How much of a long message a wire that takes bytes from where they are takes now.
+    pub(crate) fn direct_room(&mut self, to: Peer) -> Result<usize, SendError> {
+        match &mut self.peer_mut(to)?.tx {
+            Tx::Tcp(tx) => match tx.direct_now() {
+                0 => Err(SendError::Full),
+                room => Ok(room),
+            },
+            _ => Err(SendError::Full),
+        }
+    }
+
+    /// Sends one packet of a long message straight from where its bytes are.
     pub(crate) fn send_packet_from(
         &mut self,
         to: Peer,
         head: Head,
-        parts: [&[u8]; 2],
+        prefix: &[u8],
+        body: &mut WireRef<'_>,
     ) -> Result<(), SendError> {
         let peer = self.peer_mut(to)?;
         let Tx::Tcp(tx) = &mut peer.tx else { return Err(SendError::Full) };
-        if !peer.outbox.is_empty() || tx.send_from(head, Class::Data, parts).is_err() {
+        if !peer.outbox.is_empty() || tx.send_from(head, Class::Data, prefix, body).is_err() {
             return self.starve(to);
         }
         peer.stats.sent += 1;

@@ -9,7 +9,7 @@ use crate::incoming::Part;
 use crate::provider::Class;
 use crate::wire::{Begin, FLAG_LAST, Head, Kind};
 use crate::{Peer, Port};
-use barewire_sys::wirebuf::WireMut;
+use barewire_sys::wirebuf::{WireMut, WireRef};
 
 /// From this many bytes on, a wire that can takes them from where they are; fewer are copied faster than described.
 const DIRECT_BYTES_MIN: usize = 8 << 10;
@@ -98,8 +98,8 @@ impl Endpoint {
                 return Ok(pushed);
             }
             let now = &bytes[pushed..pushed + left];
-            let result = if left >= DIRECT_BYTES_MIN && self.takes_slices(sending.to) {
-                self.push_slice(sending, now)
+            let result = if self.goes_direct(sending.to, left) {
+                self.push_from(sending, WireRef::new(now))
             } else {
                 self.push_packet(sending, left, |wire, n| {
                     wire.write(&now[..n]);
@@ -131,10 +131,19 @@ impl Endpoint {
         Ok(n)
     }
 
-    /// Sends the message's next packet straight from `bytes`, on a wire that can.
-    fn push_slice(&mut self, sending: &mut Sending, bytes: &[u8]) -> Result<usize, SendError> {
-        let room = self.packet_room(sending.to)?;
-        let (head, begin, n) = sending.next_packet(room, bytes.len());
+    /// Whether so many bytes go to a peer straight from where they are.
+    pub(crate) fn goes_direct(&self, to: Peer, bytes: usize) -> bool {
+        bytes >= DIRECT_BYTES_MIN && self.takes_slices(to)
+    }
+
+    /// Sends the message's next packet straight from where its bytes are, on a wire that can; says how many it took.
+    pub(crate) fn push_from(
+        &mut self,
+        sending: &mut Sending,
+        bytes: WireRef<'_>,
+    ) -> Result<usize, SendError> {
+        let room = self.direct_room(sending.to)?;
+        let (head, begin, n) = sending.next_packet(room, bytes.remaining());
         let mut words = [0; Begin::BYTES];
         let prefix = match begin {
             Some(begin) => {
@@ -144,7 +153,7 @@ impl Endpoint {
             }
             None => &[],
         };
-        self.send_packet_from(sending.to, head, [prefix, &bytes[..n]])?;
+        self.send_packet_from(sending.to, head, prefix, &mut bytes.first(n))?;
         sending.begun = true;
         sending.sent += n as u64;
         Ok(n)
@@ -224,6 +233,11 @@ impl OpenMessages {
             self.open[at].offset = offset;
         }
         Some(part)
+    }
+
+    /// A message that is open, and how far it has come.
+    pub fn get(&self, stream: u64) -> Option<Part> {
+        self.find(u32::try_from(stream).ok()?).map(|at| self.open[at])
     }
 
     fn find(&self, stream: u32) -> Option<usize> {

@@ -93,7 +93,7 @@ pub fn source(memory: Memory, count: i64, datatype: &Datatype) -> (u64, Source) 
         Some((offset, len)) => (len as u64, Source::User(memory.user(offset, len as usize))),
         None => {
             let len = (count * datatype.size()) as u64;
-            (len, Source::Gather(Box::new(Scattered { memory, count, datatype: datatype.clone() })))
+            (len, Source::Gather(Box::new(Scattered::new(memory, count, datatype))))
         }
     }
 }
@@ -103,7 +103,7 @@ pub fn source(memory: Memory, count: i64, datatype: &Datatype) -> (u64, Source) 
 pub fn sink(memory: Memory, count: i64, datatype: &Datatype) -> Sink {
     match datatype.contiguous_run(count) {
         Some((offset, len)) => Sink::User(memory.user(offset, len as usize)),
-        None => Sink::Scatter(Box::new(Scattered { memory, count, datatype: datatype.clone() })),
+        None => Sink::Scatter(Box::new(Scattered::new(memory, count, datatype))),
     }
 }
 
@@ -113,6 +113,34 @@ struct Scattered {
     memory: Memory,
     count: i64,
     datatype: Datatype,
+    /// The run that was lent last.
+    run: UserBuf,
+}
+
+/// Shorter runs are not worth being lent.
+const RUN_BYTES_MIN: i64 = 4 << 10;
+
+impl Scattered {
+    fn new(memory: Memory, count: i64, datatype: &Datatype) -> Scattered {
+        Scattered { memory, count, datatype: datatype.clone(), run: UserBuf::EMPTY }
+    }
+
+    /// The run that holds the byte at `offset`, from there on, at most `len` bytes; `None` if it is a short one.
+    fn run_at(&self, offset: i64, len: i64) -> Option<UserBuf> {
+        let mut most = RUN_BYTES_MIN.min(len);
+        loop {
+            // A look at a few bytes first: there may be as many runs as bytes.
+            let mut first = None;
+            self.datatype.runs(self.count, offset, most, |at, len| {
+                first.get_or_insert((at, len));
+            });
+            let (at, run) = first?;
+            if run < most || most == len {
+                return (run >= RUN_BYTES_MIN.min(len)).then(|| self.memory.user(at, run as usize));
+            }
+            most = most.saturating_mul(8).min(len);
+        }
+    }
 }
 
 impl Gather for Scattered {
@@ -142,6 +170,11 @@ impl Scatter for Scattered {
 
     fn scatter_kept(&mut self, offset: u64, bytes: &[u8]) {
         self.datatype.unpack(self.count, &mut self.memory, offset as i64, bytes);
+    }
+
+    fn place(&mut self, offset: u64, len: usize) -> Option<WireMut<'_>> {
+        self.run = self.run_at(offset as i64, len as i64)?;
+        self.run.wire_mut(0, self.run.len())
     }
 }
 

@@ -17,8 +17,9 @@ use barewire::core::tagged::{
     Envelope, Failure, Mode, Received, Request, Sent, Sink, Source, Status, Tagged, Want,
 };
 use barewire::core::wait::Waiting;
-use barewire::core::{Deliver, Endpoint, Flow, Incoming, Peer, Port, SendError, WaitError};
+use barewire::core::{Ahead, Deliver, Endpoint, Flow, Incoming, Peer, Port, SendError, WaitError};
 use barewire::mpi::error::{Class, Error, Result};
+use barewire_sys::wirebuf::WireMut;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
@@ -63,6 +64,14 @@ impl Deliver for Layer {
     #[inline(always)]
     fn deliver(&mut self, endpoint: &mut Endpoint, packet: Incoming<'_>) -> Flow {
         self.tagged.deliver(endpoint, packet)
+    }
+
+    fn place(&mut self, ahead: &Ahead) -> Option<WireMut<'_>> {
+        self.tagged.place(ahead)
+    }
+
+    fn placed(&mut self, endpoint: &mut Endpoint, ahead: &Ahead) -> Flow {
+        self.tagged.placed(endpoint, ahead)
     }
 
     fn peer_lost(&mut self, endpoint: &mut Endpoint, peer: Peer) {

@@ -1,4 +1,4 @@
-//! What the kernel knows about a TCP connection: whether the other machine still answers.
+//! TCP as the kernel has it: whether the other machine still answers, and bytes straight from and to where they belong.
 //!
 //! A stopped process has a kernel that acknowledges for it; a machine that is gone does not. Only the kernel can tell
 //! the two apart, and this is where it is asked.
@@ -6,6 +6,8 @@
 use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::io::Errno;
+
+use crate::wirebuf::{WireMut, WireRef};
 
 /// What the kernel says about a connection at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,4 +51,62 @@ pub fn state(socket: impl AsFd) -> Result<TcpState, Errno> {
     // Of probes in quick succession a kernel answers only some, so one or two without an answer mean nothing.
     let unanswered = info.tcpi_unacked + u32::from(info.tcpi_probes / 3);
     Ok(TcpState { unanswered, last_answer_ms: info.tcpi_last_ack_recv, is_delivered })
+}
+
+/// Writes what the socket takes now: of each of `before`, in order, and then of `body`, straight from where it is. Says how many bytes that
+/// was.
+///
+/// ```
+/// use barewire_sys::{tcp, wirebuf::{WireMut, WireRef}};
+/// let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+/// let out = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+/// let (into, _) = listener.accept().unwrap();
+/// assert_eq!(tcp::send(&out, [b"head", b"", b" "], &WireRef::new(b"body, next")), Ok(15));
+/// let (mut place, mut behind) = ([0; 9], [0; 100]);
+/// let mut got = 0;
+/// while got < 15 {
+///     got += tcp::receive(&into, &mut WireMut::new(&mut place[got..]), &mut behind).unwrap_or(0);
+/// }
+/// assert_eq!((&place, &behind[..6]), (b"head body", &b", next"[..]));
+/// ```
+pub fn send(socket: impl AsFd, before: [&[u8]; 3], body: &WireRef<'_>) -> Result<usize, Errno> {
+    let part =
+        |bytes: &[u8]| libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let [first, second, third] = before.map(part);
+    let body = libc::iovec { iov_base: body.start().cast_mut().cast(), iov_len: body.remaining() };
+    let mut parts = [first, second, third, body];
+    // SAFETY: the kernel only reads the four parts, all of which outlive the call.
+    moved(unsafe {
+        let message = message(&mut parts);
+        libc::sendmsg(socket.as_fd().as_raw_fd(), &raw const message, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
+    })
+}
+
+/// Reads what has arrived: straight into `place` until that is full, then into `behind`. Says how many bytes that was in all; none at the
+/// stream's end.
+pub fn receive(socket: impl AsFd, place: &mut WireMut<'_>, behind: &mut [u8]) -> Result<usize, Errno> {
+    let room = place.remaining();
+    let got = place.fill_with(|at| {
+        let place = libc::iovec { iov_base: at.cast(), iov_len: room };
+        let mut parts = [place, libc::iovec { iov_base: behind.as_mut_ptr().cast(), iov_len: behind.len() }];
+        // SAFETY: the kernel writes at most the bytes that are left of `place`, and those of `behind`.
+        unsafe {
+            let mut message = message(&mut parts);
+            libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT)
+        }
+    });
+    moved(got)
+}
+
+/// A message of these parts and nothing else.
+fn message(parts: &mut [libc::iovec]) -> libc::msghdr {
+    // SAFETY: the struct is integers and pointers; all zeroes are a value of it.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    (message.msg_iov, message.msg_iovlen) = (parts.as_mut_ptr(), parts.len());
+    message
+}
+
+fn moved(count: isize) -> Result<usize, Errno> {
+    usize::try_from(count)
+        .map_err(|_| Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO))
 }

@@ -149,6 +149,11 @@ impl<'a> WireRef<'a> {
         self.at.expose_provenance() as u64
     }
 
+    /// Where the cursor is, for the kernel.
+    pub(crate) fn start(&self) -> *const u8 {
+        self.at
+    }
+
     /// Bytes not read yet.
     #[inline(always)]
     pub fn remaining(&self) -> usize {
@@ -209,6 +214,17 @@ impl<'a> WireRef<'a> {
         let mut bytes = vec![0; self.left];
         self.read(&mut bytes);
         bytes
+    }
+
+    /// A cursor over the first `len` bytes of those left, or all of them if they are fewer.
+    ///
+    /// ```
+    /// let wire = barewire_sys::wirebuf::WireRef::new(b"abcd");
+    /// assert_eq!(wire.first(2).to_vec(), b"ab");
+    /// ```
+    #[inline]
+    pub fn first(&self, len: usize) -> WireRef<'_> {
+        WireRef { left: len.min(self.left), ..self.reborrow() }
     }
 
     /// A second cursor at the same place.

@@ -3,7 +3,7 @@
 use barewire_core::Incoming;
 use barewire_core::region::Memory;
 use barewire_core::tagged::{Gather, Scatter, Sink, Source};
-use barewire_sys::wirebuf::WireMut;
+use barewire_sys::wirebuf::{WireMut, WireRef};
 
 /// A piece of memory that the network may read and write while an operation on it is under way. A counted handle: clones are of
 /// the same bytes, and reading them while a receive fills them gives some mixture, never anything worse.
@@ -187,12 +187,33 @@ pub fn walk(ends: &[u64], offset: u64, len: usize, mut with: impl FnMut(usize, u
     }
 }
 
+/// The piece that the byte at `offset` is in, where in it that is, and how many bytes follow in it, at most `len`.
+///
+/// ```
+/// use barewire::bmi::{ends, piece_at};
+/// let ends = ends([4u64, 0, 6].into_iter());
+/// assert_eq!(piece_at(&ends, 4, 100), Some((2, 0, 6)));
+/// assert_eq!(piece_at(&ends, 10, 100), None);
+/// ```
+pub fn piece_at(ends: &[u64], offset: u64, len: usize) -> Option<(usize, usize, usize)> {
+    let piece = ends.partition_point(|&end| end <= offset);
+    let start = if piece == 0 { 0 } else { ends[piece - 1] };
+    let left = usize::try_from(ends.get(piece)? - offset).unwrap_or(usize::MAX);
+    Some((piece, usize::try_from(offset - start).ok()?, left.min(len)))
+}
+
 impl Gather for Pieces {
     fn gather(&mut self, offset: u64, wire: &mut WireMut<'_>) {
         walk(&self.ends, offset, wire.remaining(), |piece, at, n| {
             let Buffer { memory, at: base, .. } = &self.list[piece];
             memory.wire_ref(base + at, n).map(|mut bytes| wire.write_from(&mut bytes));
         });
+    }
+
+    fn slice(&self, offset: u64, len: usize) -> Option<WireRef<'_>> {
+        let (piece, at, n) = piece_at(&self.ends, offset, len)?;
+        let Buffer { memory, at: base, .. } = &self.list[piece];
+        memory.wire_ref(base + at, n)
     }
 }
 
@@ -215,5 +236,11 @@ impl Scatter for Pieces {
             rest = later;
             self.list[piece].slice(at, n).write(now);
         });
+    }
+
+    fn place(&mut self, offset: u64, len: usize) -> Option<WireMut<'_>> {
+        let (piece, at, n) = piece_at(&self.ends, offset, len)?;
+        let Buffer { memory, at: base, .. } = &self.list[piece];
+        memory.wire_mut(base + at, n)
     }
 }

@@ -4,7 +4,9 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use barewire_core::region::Memory;
 use barewire_core::tagged::{self, Received, Request, Sink, Status, Tagged, Want};
-use barewire_core::{Deliver, Endpoint, Flow, Incoming, Peer};
+use barewire_core::{Ahead, Deliver, Endpoint, Flow, Incoming, Peer};
+
+use barewire_sys::wirebuf::WireMut;
 
 use super::addr::{Addr, Addrs};
 use super::error::{Error, Failure, Result};
@@ -325,6 +327,14 @@ impl Deliver for Layer {
     #[inline]
     fn deliver(&mut self, endpoint: &mut Endpoint, packet: Incoming<'_>) -> Flow {
         self.tagged.deliver(endpoint, packet)
+    }
+
+    fn place(&mut self, ahead: &Ahead) -> Option<WireMut<'_>> {
+        self.tagged.place(ahead)
+    }
+
+    fn placed(&mut self, endpoint: &mut Endpoint, ahead: &Ahead) -> Flow {
+        self.tagged.placed(endpoint, ahead)
     }
 
     fn peer_joined(&mut self, endpoint: &mut Endpoint, peer: Peer) {

@@ -80,7 +80,7 @@ use barewire_core::wait::Alarm;
 use barewire_core::{Config, Endpoint};
 
 pub use addr::Addr;
-pub use buffer::{Buffer, Outgoing, Place, ends, walk};
+pub use buffer::{Buffer, Outgoing, Place, ends, piece_at, walk};
 pub use error::{Error, Failure, Result};
 pub use info::{Answer, Query, Setting};
 pub use ops::{Completion, ContextId, OpId};

@@ -2,7 +2,7 @@
 
 use barewire_sys::memory::Memory;
 use barewire_sys::userbuf::UserBuf;
-use barewire_sys::wirebuf::WireMut;
+use barewire_sys::wirebuf::{WireMut, WireRef};
 
 use crate::incoming::Incoming;
 
@@ -10,6 +10,12 @@ use crate::incoming::Incoming;
 pub trait Gather: Send + std::fmt::Debug {
     /// Writes the message's bytes from `offset` on until `wire` is full.
     fn gather(&mut self, offset: u64, wire: &mut WireMut<'_>);
+    /// The bytes from `offset` on that lie together, at most `len`, to be taken from where they are. `None`, unless a source says
+    /// otherwise: they are to be gathered.
+    fn slice(&self, offset: u64, len: usize) -> Option<WireRef<'_>> {
+        let _ = (offset, len);
+        None
+    }
 }
 
 /// Bytes that are scattered as they arrive.
@@ -20,6 +26,12 @@ pub trait Scatter: Send + std::fmt::Debug {
     fn scatter(&mut self, offset: u64, packet: &mut Incoming<'_>, len: usize);
     /// Takes bytes that had been kept.
     fn scatter_kept(&mut self, offset: u64, bytes: &[u8]);
+    /// The place of the bytes from `offset` on that lie together, at most `len`, to be put there by somebody else. `None`, unless a
+    /// sink says otherwise: they are to be scattered.
+    fn place(&mut self, offset: u64, len: usize) -> Option<WireMut<'_>> {
+        let _ = (offset, len);
+        None
+    }
 }
 
 /// Where a message's bytes come from. They must not change until the send has ended.
@@ -51,13 +63,22 @@ impl Source {
 }
 
 impl Source {
+    /// The bytes from `offset` on that lie together, at most `len`; `None` if they have to be gathered.
+    pub(super) fn slice(&self, offset: u64, len: usize) -> Option<WireRef<'_>> {
+        let at = usize::try_from(offset).ok()?;
+        match self {
+            Source::User(buffer) => buffer.wire_ref(at, len.min(buffer.len().checked_sub(at)?)),
+            Source::Memory(memory, start) => {
+                let at = start.checked_add(at)?;
+                memory.wire_ref(at, len.min(memory.len().checked_sub(at)?))
+            }
+            Source::Gather(gather) => gather.slice(offset, len),
+        }
+    }
+
     /// Where its first `len` bytes are, if they lie together.
     pub(super) fn address(&self, len: usize) -> Option<u64> {
-        match self {
-            Source::User(buffer) => buffer.wire_ref(0, len).map(|bytes| bytes.address()),
-            Source::Memory(memory, start) => memory.wire_ref(*start, len).map(|bytes| bytes.address()),
-            Source::Gather(_) => None,
-        }
+        self.slice(0, len).filter(|bytes| bytes.remaining() == len).map(|bytes| bytes.address())
     }
 }
 
@@ -96,12 +117,18 @@ impl Sink {
         }
     }
 
-    /// The place of its first `len` bytes, if they lie together.
-    pub(super) fn place(&self, len: usize) -> Option<WireMut<'_>> {
+    /// The place of the bytes from `offset` on that lie together, at most `len`; `None` if there is none, or if they have to be
+    /// scattered.
+    pub(super) fn place(&mut self, offset: u64, len: usize) -> Option<WireMut<'_>> {
+        let room = usize::try_from(self.capacity().saturating_sub(offset)).unwrap_or(usize::MAX);
+        let (start, len) = (usize::try_from(offset).ok()?, len.min(room));
+        if len == 0 {
+            return None;
+        }
         match self {
-            Sink::User(buffer) => buffer.wire_mut(0, len),
-            Sink::Memory(memory, at, room) => memory.wire_mut(*at, len).filter(|_| len <= *room),
-            Sink::Scatter(_) => None,
+            Sink::User(buffer) => buffer.wire_mut(start, len),
+            Sink::Memory(memory, at, _) => memory.wire_mut(at.checked_add(start)?, len),
+            Sink::Scatter(scatter) => scatter.place(offset, len),
         }
     }
 

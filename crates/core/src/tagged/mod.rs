@@ -23,8 +23,10 @@ pub use send::{Mode, Sent};
 
 use std::collections::VecDeque;
 
+use barewire_sys::wirebuf::WireMut;
+
 use crate::endpoint::Endpoint;
-use crate::incoming::{Deliver, Flow, Incoming};
+use crate::incoming::{Ahead, Deliver, Flow, Incoming};
 use crate::stream::Sending;
 use crate::{Peer, Port};
 use fetch::Fetching;
@@ -249,6 +251,15 @@ impl Deliver for Tagged {
             }
             _ => {}
         }
+        Flow::Continue
+    }
+
+    fn place(&mut self, ahead: &Ahead) -> Option<WireMut<'_>> {
+        self.arriving_at(ahead)
+    }
+
+    fn placed(&mut self, endpoint: &mut Endpoint, ahead: &Ahead) -> Flow {
+        self.on_placed(endpoint, ahead);
         Flow::Continue
     }
 

@@ -135,6 +135,21 @@ impl Tagged {
         Some(bytes)
     }
 
+    /// The receive that takes a message, if one does already.
+    pub(super) fn receiving(&self, from: Peer, number: u32) -> Option<Request> {
+        match self.peers[from.index()].streams[self.stream(from, number)?].to {
+            Destination::Request(request) => Some(request),
+            _ => None,
+        }
+    }
+
+    /// All of a message has been put where it belongs.
+    pub(super) fn end_receiving(&mut self, endpoint: &mut Endpoint, from: Peer, number: u32) {
+        if let Some(at) = self.stream(from, number) {
+            self.end_stream(endpoint, from, at);
+        }
+    }
+
     fn stream(&self, from: Peer, number: u32) -> Option<usize> {
         self.peers[from.index()].streams.iter().position(|stream| stream.number == number)
     }

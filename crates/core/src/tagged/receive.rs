@@ -3,14 +3,18 @@
 use std::ops::RangeInclusive;
 
 use barewire_sys::userbuf::UserBuf;
+use barewire_sys::wirebuf::WireMut;
 
 use super::body::Sink;
+use super::fetch::Fetched;
 use super::matching::{Envelope, Linked, Want};
 use super::requests::{Failure, Request, State, Status};
-use super::{ACCEPT, CREDIT, KEEP_BYTES, KEPT_CREDITS_MAX, MATCHED, OFFERS_MAX, RECALL, RECALLED, Tagged};
+use super::{
+    ACCEPT, CREDIT, EAGER, KEEP_BYTES, KEPT_CREDITS_MAX, MATCHED, OFFERS_MAX, RECALL, RECALLED, REST, Tagged,
+};
 use crate::Peer;
 use crate::endpoint::Endpoint;
-use crate::incoming::{Flow, Incoming};
+use crate::incoming::{Ahead, Flow, Incoming};
 
 /// How far a receive has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -359,12 +363,15 @@ impl Tagged {
         from: Peer,
         tag: i32,
         Offer { request: theirs, len, shown, base }: Offer,
-        sink: Sink,
+        mut sink: Sink,
     ) -> Request {
         // What does not fit need not travel.
         let limit = len.min(sink.capacity()).max(base);
-        let fetched = shown != 0 && base == 0 && self.fetch(endpoint, from, shown, limit as usize, &sink);
-        if fetched || (limit == base && base == len) {
+        let fetched = match shown != 0 && base == 0 {
+            true => self.fetch(endpoint, from, shown, limit as usize, &mut sink),
+            false => Fetched::Unfit,
+        };
+        if fetched == Fetched::Whole || (limit == base && base == len) {
             let status = Status::received(from, tag, len, sink.capacity());
             let request = self.requests.add_done(slot, status);
             self.requests.note_end(request);
@@ -379,9 +386,8 @@ impl Tagged {
         } else {
             self.requests.add_at(slot, State::Arriving { from, tag, len, base, got: 0, expected, sink })
         };
-        let told = endpoint.reply_with(from, ACCEPT, theirs, 16, |wire| {
-            wire.write_u64(request.to_wire());
-            wire.write_u64(limit);
+        let told = endpoint.reply_with(from, ACCEPT, theirs, 24, |wire| {
+            wire.write_words(&[request.to_wire(), limit, u64::from(fetched == Fetched::Never)]);
         });
         if told.is_err() && expected > 0 {
             // Whoever made the offer is gone, and the rest of the message with it.
@@ -417,6 +423,46 @@ impl Tagged {
             self.requests.finish(request, status);
         }
         Flow::Continue
+    }
+
+    /// The receive whose message is arriving, and where its next bytes go.
+    pub(super) fn arriving_at(&mut self, ahead: &Ahead) -> Option<WireMut<'_>> {
+        let request = self.arriving(ahead)?;
+        match self.requests.get_mut(request)? {
+            State::Arriving { from, base, got, expected, sink, .. }
+                if (*from, *got, *expected) == (ahead.from, ahead.offset, ahead.total) =>
+            {
+                sink.place(*base + ahead.offset, ahead.len)
+            }
+            _ => None,
+        }
+    }
+
+    /// The receive of a message that is arriving.
+    fn arriving(&self, ahead: &Ahead) -> Option<Request> {
+        match ahead.port {
+            REST => Some(Request::from_wire(ahead.imm)),
+            EAGER => self.receiving(ahead.from, ahead.stream),
+            _ => None,
+        }
+    }
+
+    /// Bytes have been put where [`Tagged::arriving_at`] said.
+    pub(super) fn on_placed(&mut self, endpoint: &mut Endpoint, ahead: &Ahead) {
+        let Some(request) = self.arriving(ahead) else { return };
+        let Some(State::Arriving { from, tag, len, got, expected, sink, .. }) =
+            self.requests.get_mut(request)
+        else {
+            return;
+        };
+        *got += ahead.len as u64;
+        if *got == *expected {
+            let status = Status::received(*from, *tag, *len, sink.capacity());
+            self.requests.finish(request, status);
+            if ahead.port == EAGER {
+                self.end_receiving(endpoint, ahead.from, ahead.stream);
+            }
+        }
     }
 
     /// Credit for a message that is not kept any more; told to its sender now and then.

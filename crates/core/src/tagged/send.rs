@@ -210,7 +210,7 @@ impl Tagged {
         };
         let (envelope, len) = (*envelope, *len);
         let Ok(mut sending) = endpoint.begin(to, EAGER, envelope.to_imm(), len) else { return true };
-        match endpoint.push_packet(&mut sending, PIECE_BYTES, |wire, _| source.fill(0, wire)) {
+        match push_some(endpoint, &mut sending, PIECE_BYTES, source, 0) {
             Ok(_) => {}
             Err(error) => return error != SendError::Full,
         }
@@ -227,12 +227,11 @@ impl Tagged {
     pub(super) fn on_accept(&mut self, endpoint: &mut Endpoint, mut packet: Incoming<'_>) {
         let request = Request::from_wire(packet.imm);
         let (Some(theirs), Some(limit)) = (packet.read_u64(), packet.read_u64()) else { return };
+        let never_fetches = packet.read_u64().is_some_and(|word| word != 0);
         let from = packet.from;
         match self.requests.get(request) {
-            Some(State::Offered { to, len, told, shown, .. })
-                if *to == from && (*told..=*len).contains(&limit) =>
-            {
-                self.peers[from.index()].declines_fetching |= shown;
+            Some(State::Offered { to, len, told, .. }) if *to == from && (*told..=*len).contains(&limit) => {
+                self.peers[from.index()].declines_fetching |= never_fetches;
             }
             _ => return self.decline(endpoint, from, theirs),
         }
@@ -303,7 +302,7 @@ impl Tagged {
         while !sending.is_done() {
             let at = *base + sending.sent();
             let most = if len <= EAGER_BYTES_MAX { PIECE_BYTES } else { usize::MAX };
-            match endpoint.push_packet(sending, most, |wire, _| source.fill(at, wire)) {
+            match push_some(endpoint, sending, most, source, at) {
                 Ok(_) => {}
                 Err(SendError::Full) => return true,
                 Err(_) => {
@@ -325,5 +324,21 @@ impl Tagged {
                 self.requests.finish(request, Status::good(to, tag, len));
             }
         }
+    }
+}
+
+/// Pushes a packet of a message whose next byte is at `at` in its source: as much as lies together there, where the wire takes it from
+/// where it is; otherwise at most `most` bytes.
+fn push_some(
+    endpoint: &mut Endpoint,
+    sending: &mut Sending,
+    most: usize,
+    source: &mut Source,
+    at: u64,
+) -> Result<usize, SendError> {
+    let left = usize::try_from(sending.remaining()).unwrap_or(usize::MAX);
+    match source.slice(at, left).filter(|bytes| endpoint.goes_direct(sending.to(), bytes.remaining())) {
+        Some(bytes) => endpoint.push_from(sending, bytes),
+        None => endpoint.push_packet(sending, most, |wire, _| source.fill(at, wire)),
     }
 }

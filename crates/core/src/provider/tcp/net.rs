@@ -1,13 +1,14 @@
 //! Sockets and addresses: the system calls behind listening, connecting, reading and writing.
 
-use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 
 use barewire_sys::rustix::io::Errno;
 use barewire_sys::rustix::net::{
-    self, AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, ipproto, sockopt,
+    self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt,
 };
+use barewire_sys::tcp;
+use barewire_sys::wirebuf::{WireMut, WireRef};
 
 /// Connections the kernel keeps for us until we accept them.
 const BACKLOG: i32 = 4096;
@@ -150,23 +151,33 @@ fn new_socket(address: &SocketAddr) -> Result<OwnedFd, Errno> {
 /// What there is to read now; `None` if nothing is, `Some(0)` if nothing will be.
 #[inline]
 pub(crate) fn read(socket: &OwnedFd, into: &mut [u8]) -> Result<Option<usize>, Errno> {
-    loop {
-        match net::recv(socket, &mut *into, RecvFlags::DONTWAIT) {
-            Ok((_, n)) => return Ok(Some(n)),
-            Err(Errno::AGAIN) => return Ok(None),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
-    }
+    again(|| net::recv(socket, &mut *into, RecvFlags::DONTWAIT).map(|(_, n)| n))
 }
 
-/// Writes what the socket takes of several slices now; `None` if it takes nothing.
-pub(crate) fn write_all_of(socket: &OwnedFd, parts: [&[u8]; 4]) -> Result<Option<usize>, Errno> {
-    let parts = parts.map(IoSlice::new);
+/// Reads what has arrived into `place` and, once that is full, into `behind`; `None` if nothing has, `Some(0)` if nothing will.
+pub(crate) fn read_into(
+    socket: &OwnedFd,
+    place: &mut WireMut<'_>,
+    behind: &mut [u8],
+) -> Result<Option<usize>, Errno> {
+    again(|| tcp::receive(socket, place, behind))
+}
+
+/// Writes what the socket takes of several parts now; `None` if it takes nothing.
+pub(crate) fn write_all_of(
+    socket: &OwnedFd,
+    before: [&[u8]; 3],
+    body: &WireRef<'_>,
+) -> Result<Option<usize>, Errno> {
+    again(|| tcp::send(socket, before, body))
+}
+
+/// Does what a signal may interrupt; `None` if it would have to wait.
+#[inline]
+fn again<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Result<Option<T>, Errno> {
     loop {
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        match net::sendmsg(socket, &parts, &mut SendAncillaryBuffer::default(), flags) {
-            Ok(n) => return Ok(Some(n)),
+        match attempt() {
+            Ok(done) => return Ok(Some(done)),
             Err(Errno::AGAIN) => return Ok(None),
             Err(Errno::INTR) => {}
             Err(error) => return Err(error),
@@ -177,12 +188,5 @@ pub(crate) fn write_all_of(socket: &OwnedFd, parts: [&[u8]; 4]) -> Result<Option
 /// Writes what the socket takes now; `None` if it takes nothing.
 #[inline]
 pub(crate) fn write(socket: &OwnedFd, bytes: &[u8]) -> Result<Option<usize>, Errno> {
-    loop {
-        match net::send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-            Ok(n) => return Ok(Some(n)),
-            Err(Errno::AGAIN) => return Ok(None),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
-    }
+    again(|| net::send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL))
 }

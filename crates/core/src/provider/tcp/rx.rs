@@ -3,6 +3,9 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use barewire_sys::rustix::io::Errno;
+use barewire_sys::wirebuf::WireMut;
+
 use super::net;
 use super::split::{Split, Splitter};
 use crate::credit::RecvCredit;
@@ -12,6 +15,11 @@ use crate::incoming::HoldSlot;
 const IN_BYTES: usize = 128 << 10;
 /// With less room than this behind the unread bytes, they move to the front before the next read.
 const READ_BYTES_MIN: usize = 80 << 10;
+
+/// Fewer bytes of a long message are copied faster than the kernel is told where they go.
+const DIRECT_BYTES_MIN: usize = 8 << 10;
+/// Bytes read behind those that go to their place: the beginning of what comes next.
+const BEHIND_BYTES: usize = 16 << 10;
 
 const _: () = assert!(READ_BYTES_MIN >= super::PACKET_BYTES_MAX + crate::wire::HEAD_BYTES);
 
@@ -64,20 +72,51 @@ impl TcpRx {
         }
         let room = &mut self.buffer[self.end..];
         let asked = room.len();
-        match net::read(&self.socket, room) {
-            Ok(None) => (0, false),
+        let read = net::read(&self.socket, room);
+        let n = self.got(read);
+        self.end += n;
+        self.hungry = n == 0;
+        (n, n == asked)
+    }
+
+    /// Of which message the next bytes in the socket are and how many, if they are many and nothing else is to be handed out first.
+    #[inline]
+    pub fn ahead(&self) -> Option<(u64, usize)> {
+        if !self.hungry || self.start != self.end || self.closing.is_some() {
+            return None;
+        }
+        self.splitter.ahead().filter(|&(_, len)| len >= DIRECT_BYTES_MIN)
+    }
+
+    /// Reads what is [ahead](TcpRx::ahead) straight to its place, and a little of what follows if the place takes all of it. Says how much
+    /// went to its place, and whether there may be more.
+    pub fn fill_place(&mut self, place: &mut WireMut<'_>) -> (usize, bool) {
+        let len = self.splitter.ahead().map_or(0, |(_, len)| len);
+        let room = place.remaining();
+        debug_assert!(room <= len, "what follows belongs elsewhere");
+        (self.start, self.end) = (0, 0);
+        let behind = if room == len { BEHIND_BYTES } else { 0 };
+        let read = net::read_into(&self.socket, place, &mut self.buffer[..behind]);
+        let n = self.got(read);
+        let placed = n.min(room);
+        self.end = n - placed;
+        self.hungry = self.end == 0;
+        self.splitter.took(placed);
+        (placed, n == room + behind)
+    }
+
+    /// How many bytes a read brought.
+    fn got(&mut self, read: Result<Option<usize>, Errno>) -> usize {
+        match read {
+            Ok(None) => 0,
             Ok(Some(0)) => {
                 self.closing = Some("its process ended or closed the connection".to_owned());
-                (0, false)
+                0
             }
-            Ok(Some(n)) => {
-                self.end += n;
-                self.hungry = false;
-                (n, n == asked)
-            }
+            Ok(Some(n)) => n,
             Err(error) => {
                 self.closing = Some(format!("the connection broke: {error}"));
-                (0, false)
+                0
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::wire::{Begin, FLAG_CHUNK, FLAG_LAST, HEAD_BYTES, Head, Kind};
 
-use super::PACKET_BYTES_MAX;
+use super::payload_max;
 
 /// Fewer bytes of a long packet are not worth a call of its handler.
 const PART_BYTES_MIN: usize = 2048;
@@ -34,7 +34,7 @@ impl Splitter {
         }
         let Some(head) = bytes.first_chunk::<HEAD_BYTES>() else { return Split::More };
         let Some(head) = Head::from_bytes(head) else { return Split::Nonsense("an unknown kind of packet") };
-        if head.len as usize > PACKET_BYTES_MAX || head.flags & FLAG_CHUNK != 0 {
+        if head.len as usize > payload_max(head.kind) || head.flags & FLAG_CHUNK != 0 {
             return Split::Nonsense("a packet that does not belong on this wire");
         }
         let body = &bytes[HEAD_BYTES..];
@@ -49,6 +49,21 @@ impl Splitter {
             },
             _ => Split::More,
         }
+    }
+
+    /// The message of which more bytes come next, and how many of its packet; `None` between packets, or if the packet ends it.
+    #[inline]
+    pub fn ahead(&self) -> Option<(u64, usize)> {
+        let rest = self.rest.filter(|rest| rest.flags & FLAG_LAST == 0)?;
+        Some((rest.w1, rest.len as usize))
+    }
+
+    /// So many of the bytes that are [ahead](Splitter::ahead) were taken elsewhere.
+    pub fn took(&mut self, bytes: usize) {
+        self.rest = self.rest.and_then(|rest| {
+            let len = rest.len.saturating_sub(bytes as u32);
+            (len > 0).then_some(Head { len, ..rest })
+        });
     }
 
     /// The first part of a packet of which `here` bytes have arrived.

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use barewire_sys::ring::Full;
 use barewire_sys::rustix::io::Errno;
-use barewire_sys::wirebuf::WireMut;
+use barewire_sys::wirebuf::{WireMut, WireRef};
 
 use super::pulse::Pulse;
-use super::{PACKET_BYTES_MAX, charge, net};
+use super::{PACKET_BYTES_MAX, PIECE_BYTES_MAX, charge, net};
 use crate::credit::{Impossible, SendCredit};
 use crate::provider::Class;
 use crate::wire::{HEAD_BYTES, Head};
@@ -21,7 +21,7 @@ const GATHER_BYTES: usize = 64 << 10;
 /// Room that only control packets may use.
 const SPARE_BYTES: usize = 32 << 10;
 /// All of it: the last data packet may begin just below the limit.
-const OUT_BYTES: usize = GATHER_BYTES + PACKET_BYTES_MAX + HEAD_BYTES + SPARE_BYTES;
+const OUT_BYTES: usize = GATHER_BYTES + PIECE_BYTES_MAX + HEAD_BYTES + SPARE_BYTES;
 /// Less room than this is not worth a piece of a long message.
 const PIECE_BYTES_MIN: u64 = 4096;
 
@@ -106,11 +106,18 @@ impl TcpTx {
         Ok(())
     }
 
-    /// Sends one packet whose payload is `parts`, straight from where they are as far as the socket takes them now.
-    pub fn send_from(&mut self, head: Head, class: Class, parts: [&[u8]; 2]) -> Result<(), Full> {
+    /// Sends one packet of a long message whose payload is `prefix` and `body`, straight from where they are as far as the socket takes them
+    /// now.
+    pub fn send_from(
+        &mut self,
+        head: Head,
+        class: Class,
+        prefix: &[u8],
+        body: &mut WireRef<'_>,
+    ) -> Result<(), Full> {
         let packet = HEAD_BYTES + head.len as usize;
         let charge = charge(&head, packet);
-        if head.len as usize > PACKET_BYTES_MAX || (class == Class::Data && charge > self.credit.room()) {
+        if head.len as usize > PIECE_BYTES_MAX || (class == Class::Data && charge > self.credit.room()) {
             return Err(Full);
         }
         self.make_room(packet, class)?;
@@ -118,17 +125,22 @@ impl TcpTx {
         let mut passed = 0;
         if !self.blocked {
             let gathered = self.gathered();
-            let all = [&self.out[self.start..self.end], &wire_head, parts[0], parts[1]];
-            let written = self.wrote(net::write_all_of(&self.socket, all), gathered + packet);
+            let before = [&self.out[self.start..self.end], &wire_head, prefix];
+            let written = net::write_all_of(&self.socket, before, body);
+            let written = self.wrote(written, gathered + packet);
             self.start += written.min(gathered);
             passed = written.saturating_sub(gathered);
         }
-        for part in [&wire_head[..], parts[0], parts[1]] {
+        for part in [&wire_head[..], prefix] {
             let rest = &part[passed.min(part.len())..];
             passed -= part.len() - rest.len();
             self.out[self.end..self.end + rest.len()].copy_from_slice(rest);
             self.end += rest.len();
         }
+        body.discard(passed);
+        let rest = body.remaining();
+        body.read(&mut self.out[self.end..self.end + rest]);
+        self.end += rest;
         self.credit.spend(charge);
         self.settle_out();
         Ok(())
@@ -228,6 +240,21 @@ impl TcpTx {
             return 0;
         }
         usize::try_from(room).unwrap_or(usize::MAX).saturating_sub(HEAD_BYTES).min(PACKET_BYTES_MAX)
+    }
+
+    /// The largest payload worth sending now from where it is: nothing while the socket is full, for it would have to be copied.
+    pub fn direct_now(&mut self) -> usize {
+        if self.blocked {
+            self.write_out(Instant::now());
+        }
+        match (self.blocked, self.payload_now()) {
+            (true, _) => 0,
+            (false, PACKET_BYTES_MAX) => {
+                let room = usize::try_from(self.credit.room()).unwrap_or(usize::MAX);
+                room.saturating_sub(HEAD_BYTES).min(PIECE_BYTES_MAX)
+            }
+            (false, less) => less,
+        }
     }
 
     /// Bytes on their way or held by the receiver, and how many may be.
