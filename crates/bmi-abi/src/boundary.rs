@@ -5,11 +5,13 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use barewire::bmi::{Outgoing, Place, ends, piece_at, walk};
+use barewire::bmi::{Outgoing, Place, ends, lend, piece_at, walk};
 use barewire::core::Incoming;
 use barewire::core::tagged::{Gather, Scatter, Sink, Source};
 use barewire_sys::userbuf::UserBuf;
-use barewire_sys::wirebuf::{WireMut, WireRef};
+
+use crate::state::lent;
+use barewire_sys::wirebuf::{Places, WireMut, WireRef};
 
 /// `struct BMI_unexpected_info`.
 #[derive(Clone, Copy, Debug)]
@@ -128,6 +130,11 @@ impl Bytes {
         self.buffer(size).map(|buffer| Outgoing::new(buffer.len() as u64, Source::User(buffer)))
     }
 
+    /// As what a send takes, if it is a part of the network's memory that `BMI_memalloc` gave out.
+    pub fn ours(self, size: i64) -> Option<Outgoing> {
+        lent().find(self.0.addr(), usize::try_from(size).ok()?).map(Outgoing::from)
+    }
+
     /// As what a receive fills; `None` if there cannot be such a buffer.
     pub fn place(self, size: i64) -> Option<Place> {
         self.buffer(size).map(|buffer| Place::new(Sink::User(buffer)))
@@ -200,9 +207,10 @@ impl Scatter for Pieces {
         });
     }
 
-    fn place(&mut self, offset: u64, len: usize) -> Option<WireMut<'_>> {
-        let (piece, at, n) = piece_at(&self.ends, offset, len)?;
-        self.list[piece].wire_mut(at, n)
+    fn place<'a>(&'a mut self, offset: u64, len: usize, places: &mut Places<'a>) {
+        lend(&self.ends, offset, len, |piece, at, n| {
+            self.list[piece].wire_mut(at, n).is_some_and(|place| places.push(place))
+        });
     }
 }
 

@@ -106,6 +106,8 @@ fn post(
 }
 
 const NO_SUCH_BUFFER: Error = Error::Invalid("there cannot be such a buffer");
+/// `BMI_PRE_ALLOC`: the buffer is from `BMI_memalloc`.
+const PRE_ALLOC: c_int = 1;
 /// Sends say how many bytes they took by nothing.
 const UNWANTED: Out<i64> = Out::NULL;
 
@@ -116,14 +118,15 @@ pub extern "C" fn BMI_post_send(
     dest: i64,
     buffer: Bytes,
     size: i64,
-    _buffer_type: c_int,
+    buffer_type: c_int,
     tag: i32,
     user_ptr: *mut c_void,
     context_id: i64,
     _hints: *mut c_void,
 ) -> c_int {
     post(id, (dest, user_ptr, context_id), UNWANTED, |post| {
-        let body = buffer.outgoing(size).ok_or(NO_SUCH_BUFFER)?;
+        let ours = (buffer_type == PRE_ALLOC).then(|| buffer.ours(size)).flatten();
+        let body = ours.or_else(|| buffer.outgoing(size)).ok_or(NO_SUCH_BUFFER)?;
         post.bmi.post_send(post.addr, body, tag, post.user, post.context)
     })
 }
@@ -377,7 +380,11 @@ const NO_MEMORY: i32 = -(1 << 30 | 1 << 7 | 8);
 /// `BMI_memalloc`.
 #[unsafe(no_mangle)]
 pub extern "C" fn BMI_memalloc(_addr: i64, size: i64, _send_recv: c_int) -> *mut c_void {
-    usize::try_from(size).map_or(std::ptr::null_mut(), |size| lent().give(allocate(size)))
+    let Ok(size) = usize::try_from(size) else { return std::ptr::null_mut() };
+    match bmi().ok().and_then(|bmi| bmi.shared_memory(size)) {
+        Some(buffer) => lent().give_buffer(buffer),
+        None => lent().give(allocate(size)),
+    }
 }
 
 /// `BMI_memfree`: memory that is not from `BMI_memalloc`, or was given back, is left alone.
@@ -393,12 +400,15 @@ pub extern "C" fn BMI_unexpected_free(_addr: i64, buffer: *mut c_void) -> c_int 
 }
 
 fn give_back(buffer: *mut c_void) -> c_int {
-    if !lent().take_back(buffer) {
-        return code(invalid("this memory is not ours, or was given back"));
+    match lent().take_back(buffer) {
+        None => code(invalid("this memory is not ours, or was given back")),
+        Some(false) => 0,
+        Some(true) => {
+            // SAFETY: it was given out by `allocate` or `copy`, and the list of what is out names it once.
+            unsafe { free(buffer) };
+            0
+        }
     }
-    // SAFETY: it was given out by `allocate` or `copy`, and the list of what is out names it once.
-    unsafe { free(buffer) };
-    0
 }
 
 /// `BMI_set_info`.

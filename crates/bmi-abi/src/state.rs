@@ -1,10 +1,10 @@
 //! The interface of this process: one, opened by the first `BMI_initialize` and closed by the last `BMI_finalize`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 
-use barewire::bmi::{Bmi, Error, Result};
+use barewire::bmi::{Bmi, Buffer, Error, Result};
 
 /// What the process has.
 #[derive(Debug, Default)]
@@ -21,8 +21,8 @@ static PROCESS: RwLock<Process> = RwLock::new(Process { bmi: None, count: 0 });
 pub struct Lent {
     /// URLs of addresses; pointers to them stay good until the address is dropped.
     names: HashMap<(i64, bool), CString>,
-    /// Memory that was given out and not given back.
-    memory: HashSet<usize>,
+    /// Memory that was given out and not given back: the network's, or from malloc.
+    memory: BTreeMap<usize, Option<Buffer>>,
 }
 
 static LENT: LazyLock<Mutex<Lent>> = LazyLock::new(Mutex::default);
@@ -72,17 +72,31 @@ impl Lent {
         self.names.remove(&(addr, true));
     }
 
-    /// Notes memory that is given out.
+    /// Notes memory from malloc that is given out.
     pub fn give(&mut self, place: *mut c_void) -> *mut c_void {
         if !place.is_null() {
-            self.memory.insert(place.addr());
+            self.memory.insert(place.addr(), None);
         }
         place
     }
 
-    /// Whether memory was given out; from now on it is not.
-    pub fn take_back(&mut self, place: *mut c_void) -> bool {
-        self.memory.remove(&place.addr())
+    /// Gives memory of the network's out.
+    pub fn give_buffer(&mut self, buffer: Buffer) -> *mut c_void {
+        let place = std::ptr::with_exposed_provenance_mut::<c_void>(buffer.address() as usize);
+        self.memory.insert(place.addr(), Some(buffer));
+        place
+    }
+
+    /// Takes back memory that was given out, and says whether malloc has to have it back, too; `None` if it was not given out.
+    pub fn take_back(&mut self, place: *mut c_void) -> Option<bool> {
+        self.memory.remove(&place.addr()).map(|buffer| buffer.is_none())
+    }
+
+    /// The part of the network's memory that a program's buffer is, if it is.
+    pub fn find(&self, at: usize, len: usize) -> Option<Buffer> {
+        let (&start, buffer) = self.memory.range(..=at).next_back()?;
+        let buffer = buffer.as_ref().filter(|buffer| at - start + len <= buffer.len())?;
+        Some(buffer.slice(at - start, len))
     }
 }
 

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use barewire_sys::wirebuf::{WireMut, WireRef};
+use barewire_sys::wirebuf::{Places, WireMut, WireRef};
 
 use crate::endpoint::Endpoint;
 use crate::{Peer, Port};
@@ -18,15 +18,14 @@ pub trait Deliver {
     /// Takes one packet: a whole short message, or the next part of a long one. Packets of one message come in order.
     fn deliver(&mut self, endpoint: &mut Endpoint, packet: Incoming<'_>) -> Flow;
 
-    /// Where more bytes of a long message go, for a wire that can put them there itself: at most [`Ahead::len`] bytes. `None`, which
-    /// is what layers say that do not care, if they are to come as packets. What is put there is [told](Deliver::placed), not
+    /// Where more bytes of a long message go, for a wire that can put them there itself: places for at most [`Ahead::len`] bytes. None,
+    /// as layers say that do not care, if they are to come as packets. What is put there is [told](Deliver::placed), not
     /// delivered.
-    fn place(&mut self, ahead: &Ahead) -> Option<WireMut<'_>> {
-        let _ = ahead;
-        None
+    fn place<'a>(&'a mut self, ahead: &Ahead, places: &mut Places<'a>) {
+        let _ = (ahead, places);
     }
 
-    /// The first [`Ahead::len`] bytes of the place that was given for them are there.
+    /// The first [`Ahead::len`] bytes of the places that were given for them are there.
     fn placed(&mut self, endpoint: &mut Endpoint, ahead: &Ahead) -> Flow {
         let _ = (endpoint, ahead);
         Flow::Continue

@@ -4,12 +4,20 @@
 //! needs this very processor to run at all, which is so only where the job has more ranks than processors. There the last yield
 //! tells: if somebody else ran, the next wait looks once and yields; if nobody wanted to, it has the processor to itself.
 
+use std::time::{Duration, Instant};
+
 /// Looks before a yield where every rank has a processor, which others may want all the same.
 const ALONE: u32 = 2048;
 /// Looks before a yield in a crowd, where nobody else wanted to run.
 const MOST: u32 = 128;
 /// Looks before a yield where somebody did.
 const LEAST: u32 = 1;
+
+/// A yield that takes longer than this let somebody else run: alone it takes a quarter of it, with one other nearly twice it.
+const BUSY_YIELD: Duration = Duration::from_micros(1);
+
+/// Yields before a sleep, however long they take.
+const YIELDS_MIN: u32 = 32;
 
 /// What one endpoint has learnt from its waits.
 #[derive(Debug)]
@@ -40,9 +48,46 @@ impl Patience {
         self.looks
     }
 
+    /// Looking was in vain, and then the processor was offered to others, at this moment. Says how often to look next.
+    pub fn yielded_at(&mut self, then: Instant) -> u32 {
+        self.yielded(then.elapsed() > BUSY_YIELD);
+        self.looks
+    }
+
     /// Looking was in vain, and then somebody else ran, or nobody wanted to.
-    pub fn yielded(&mut self, others_ran: bool) {
+    fn yielded(&mut self, others_ran: bool) {
         self.looks = if others_ran && self.most != ALONE { LEAST } else { self.most };
+    }
+}
+
+/// How long a wait has found nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Idle {
+    since: Option<Instant>,
+    yields: u32,
+}
+
+impl Idle {
+    /// Something came.
+    #[inline]
+    pub fn end(&mut self) {
+        self.since = None;
+    }
+
+    /// For how long nothing has come, if it is enough to sleep; otherwise the processor is offered to others once more. Where many
+    /// want to run a single offer may take longer than that, and who sleeps at once would have looked only once.
+    pub fn is_enough(&mut self, now: Instant, yield_for: Duration) -> Option<Duration> {
+        let since = *self.since.get_or_insert_with(|| {
+            self.yields = 0;
+            now
+        });
+        let idle = now - since;
+        if idle >= yield_for && self.yields >= YIELDS_MIN {
+            return Some(idle);
+        }
+        self.yields += 1;
+        std::thread::yield_now();
+        None
     }
 }
 
@@ -55,6 +100,18 @@ mod tests {
         let mut patience = Patience::new(false);
         patience.yielded(true);
         assert_eq!(patience.looks(), ALONE);
+    }
+
+    #[test]
+    fn who_was_kept_from_looking_does_not_sleep_at_once() {
+        let (mut idle, start, long) = (Idle::default(), Instant::now(), Duration::from_millis(2));
+        assert_eq!(idle.is_enough(start, long), None);
+        for _ in 1..YIELDS_MIN {
+            assert_eq!(idle.is_enough(start + 5 * long, long), None, "others ran for long");
+        }
+        assert_eq!(idle.is_enough(start + 6 * long, long), Some(6 * long));
+        idle.end();
+        assert_eq!(idle.is_enough(start + 7 * long, long), None);
     }
 
     #[test]

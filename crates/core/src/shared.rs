@@ -14,10 +14,11 @@ use barewire_sys::rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::endpoint::Endpoint;
 use crate::error::WaitError;
 use crate::incoming::Deliver;
+use crate::patience::Idle;
 use crate::wait::Alarm;
 
-/// Looks before the first yield.
-const SPINS: u32 = 50;
+/// Looks before a yield at most: other threads want the lock.
+const LOOKS_MAX: u32 = 128;
 /// A sleeper looks again at least this often, whatever wakes it.
 const NAP: Duration = Duration::from_millis(500);
 
@@ -81,14 +82,15 @@ impl<L: Deliver> Shared<L> {
         timeout: Option<Duration>,
         mut done: impl FnMut(&mut Endpoint, &mut L) -> bool,
     ) -> Result<(), WaitError> {
-        let mut quiet: Option<Instant> = None;
+        let mut idle = Idle::default();
         let mut started: Option<Instant> = None;
+        let mut looks = self.with(|endpoint, _| endpoint.patience.looks()).min(LOOKS_MAX);
         loop {
-            for _ in 0..SPINS {
+            for _ in 0..looks {
                 let mut pair = self.lock();
                 let (endpoint, layer) = &mut *pair;
                 if endpoint.progress(layer, usize::MAX) > 0 {
-                    quiet = None;
+                    idle.end();
                     self.wake_sleepers();
                 }
                 if done(endpoint, layer) {
@@ -102,9 +104,9 @@ impl<L: Deliver> Shared<L> {
             if timeout.is_some_and(|timeout| waited >= timeout) {
                 return Err(WaitError::TimedOut);
             }
-            let idle = now - *quiet.get_or_insert(now);
-            if idle < self.with(|endpoint, _| endpoint.config.yield_for) {
-                std::thread::yield_now();
+            let yield_for = self.with(|endpoint, _| endpoint.config.yield_for);
+            if idle.is_enough(now, yield_for).is_none() {
+                looks = self.with(|endpoint, _| endpoint.patience.yielded_at(now)).min(LOOKS_MAX);
             } else {
                 let left = timeout.map_or(NAP, |timeout| timeout.saturating_sub(waited).min(NAP));
                 if self.sleep(left, &mut done)? {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use barewire_sys::rustix::net::{Shutdown, shutdown, sockopt};
-use barewire_sys::wirebuf::WireRef;
+use barewire_sys::wirebuf::{Places, WireRef};
 
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
@@ -202,8 +202,12 @@ impl Endpoint {
         let Some(part) = open.get(stream) else { return Err("a piece of no message") };
         let most = usize::try_from(part.total - part.offset).map_or(most, |left| left.min(most));
         let ahead = Ahead::new(from, part, most);
-        let Some(mut place) = deliver.place(&ahead) else { return Ok(None) };
-        let (len, maybe_more) = rx.fill_place(&mut place);
+        let mut places = Places::default();
+        deliver.place(&ahead, &mut places);
+        if places.is_empty() {
+            return Ok(None);
+        }
+        let (len, maybe_more) = rx.fill_places(&places);
         if len == 0 {
             return Ok(Some((0, false)));
         }

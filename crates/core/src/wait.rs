@@ -13,13 +13,12 @@ use crate::Peer;
 use crate::endpoint::Endpoint;
 use crate::error::WaitError;
 use crate::incoming::Deliver;
+use crate::patience::Idle;
 use crate::peer::PeerState;
 use crate::provider::{Rx, Tx};
 
 /// Looks in quick succession; after these each is followed by a pause, for the sake of a processor's other thread.
 const QUICK_LOOKS: u32 = 64;
-/// A yield that takes longer than this let somebody else run: alone it takes a quarter of it, with one other nearly twice it.
-const BUSY_YIELD: Duration = Duration::from_micros(1);
 
 /// What a wait is for, in the words the watchdog will use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +120,7 @@ impl Endpoint {
                     return Ok(());
                 }
                 if self.progress(deliver, usize::MAX) > 0 {
-                    clock.quiet_since = None;
+                    clock.idle.end();
                     quiet = 0;
                 } else {
                     if quiet >= QUICK_LOOKS {
@@ -164,12 +163,9 @@ impl Endpoint {
         if timeout.is_some_and(|timeout| now - started >= timeout) {
             return Err(WaitError::TimedOut);
         }
-        let idle = now - *clock.quiet_since.get_or_insert(now);
-        if idle < self.config.yield_for {
-            std::thread::yield_now();
-            self.patience.yielded(now.elapsed() > BUSY_YIELD);
-            return Ok(self.patience.looks());
-        }
+        let Some(idle) = clock.idle.is_enough(now, self.config.yield_for) else {
+            return Ok(self.patience.yielded_at(now));
+        };
         if self.report_wanted {
             self.report_wanted = false;
             let text = self.describe_wait(waiting, now - started, idle);
@@ -360,7 +356,7 @@ fn process_state(pid: u32) -> String {
 #[derive(Default)]
 struct WaitClock {
     started: Option<Instant>,
-    quiet_since: Option<Instant>,
+    idle: Idle,
     report_after: Option<Duration>,
     virtual_start: Option<crate::time::Nanos>,
     /// What is waited for is in memory that neighbours write.

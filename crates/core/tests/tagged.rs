@@ -4,11 +4,12 @@ use std::thread;
 use std::time::Duration;
 
 use barewire_core::job::Job;
-use barewire_core::region::Memory;
+use barewire_core::region::{Key, Memory, Rights, Who};
 use barewire_core::tagged::{
-    Envelope, Failure, Mode, Received, Request, Sent, Sink, Source, Status, Tagged, Want,
+    Envelope, Exported, Failure, Mode, Received, Request, Scatter, Sent, Sink, Source, Status, Tagged, Want,
 };
-use barewire_core::{Config, Endpoint, Peer, PeerState, Port, SendError};
+use barewire_core::{Config, Endpoint, Incoming, Peer, PeerState, Port, SendError};
+use barewire_sys::wirebuf::{Places, WireRef};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(300));
 
@@ -381,6 +382,165 @@ fn long_packets_to_many_peers_do_not_use_up_the_pool() {
             }
             rank.send(Peer(0), 2, b"");
             rank.receive(Some(Peer(0)), Some(3), 0);
+        }
+    });
+}
+
+/// A receive into places that do not lie together.
+#[derive(Debug)]
+struct Pieces(Vec<Memory>);
+
+impl Scatter for Pieces {
+    fn capacity(&self) -> u64 {
+        self.0.iter().map(|piece| piece.len() as u64).sum()
+    }
+
+    fn scatter(&mut self, offset: u64, packet: &mut Incoming<'_>, len: usize) {
+        let mut places = Vec::new();
+        self.each(offset, len, |memory, at, n| places.push((memory.clone(), at, n)));
+        for (memory, at, n) in places {
+            memory.wire_mut(at, n).map(|mut place| packet.read_to(&mut place));
+        }
+    }
+
+    fn scatter_kept(&mut self, offset: u64, bytes: &[u8]) {
+        self.scatter(offset, &mut Incoming::new(Peer(0), Port(0), 0, WireRef::new(bytes)), bytes.len());
+    }
+
+    fn place<'a>(&'a mut self, offset: u64, len: usize, places: &mut Places<'a>) {
+        self.each(offset, len, |memory, at, n| {
+            memory.wire_mut(at, n).map(|place| places.push(place));
+        });
+    }
+}
+
+impl Pieces {
+    fn each<'a>(&'a self, offset: u64, len: usize, mut with: impl FnMut(&'a Memory, usize, usize)) {
+        let (mut at, mut left) = (offset as usize, len);
+        for memory in &self.0 {
+            let n = memory.len().saturating_sub(at).min(left);
+            if n > 0 {
+                with(memory, at, n);
+            }
+            (at, left) = (at.saturating_sub(memory.len()), left - n);
+        }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let read = |memory: &Memory| {
+            let mut bytes = vec![0; memory.len()];
+            assert!(memory.read(0, &mut bytes));
+            bytes
+        };
+        self.0.iter().flat_map(read).collect()
+    }
+}
+
+#[test]
+fn long_messages_go_straight_into_their_places_however_many() {
+    for shm in [false, true] {
+        run_in_both_ways(2, &Config { shm, ..Config::default() }, |mut rank| {
+            for round in 0..12u64 {
+                let len = [70_000, 300_000, 3_000_000][round as usize % 3];
+                if rank.ep.me() == Peer(0) {
+                    rank.send(Peer(1), 1, &pattern(len, round));
+                    rank.send(Peer(1), 2, b"short");
+                    rank.send(Peer(1), 3, &pattern(60_000, round));
+                    continue;
+                }
+                // More than fit at a time, some of them short, and now and then fewer than the message needs.
+                let room = if round % 4 == 3 { len - 5000 } else { len };
+                let mut pieces: Vec<Memory> = (0..9).map(|at| Memory::private(at * 1000 + 7)).collect();
+                pieces.push(Memory::private(room - 36_063));
+                let kept = Pieces(pieces.clone());
+                let want = Want { context: 1, from: Some(Peer(0)), tag: Some(1) };
+                let sink = Sink::Scatter(Box::new(Pieces(pieces)));
+                let status = match rank.tagged.receive(&mut rank.ep, want, sink) {
+                    Received::Done(status) => status,
+                    Received::Pending(request) => rank.finish(request),
+                };
+                let over = (len - room) as u64;
+                assert_eq!(status.failure, (over > 0).then_some(Failure::Truncated { over }));
+                assert!(kept.bytes() == pattern(len, round)[..room], "round {round}, {len} bytes");
+                assert_eq!(rank.receive(Some(Peer(0)), Some(2), 9).1, b"short");
+                assert!(rank.receive(Some(Peer(0)), Some(3), 60_000).1 == pattern(60_000, round));
+            }
+            rank.meet();
+        });
+    }
+}
+
+fn exported(memory: &Memory, at: usize, key: Key) -> Source {
+    Source::Gather(Box::new(Exported { memory: memory.clone(), at, key }))
+}
+
+#[test]
+fn exported_memory_is_copied_by_its_receiver_and_not_sent() {
+    const LEN: usize = 1 << 20;
+    run(2, &Config::default(), |mut rank| {
+        let (sender, receiver) = (Peer(0), Peer(1));
+        let memory = Memory::shared(LEN + 100).unwrap();
+        let key = rank.ep.export(&memory, Rights::READ, Who::Anyone).unwrap();
+        for round in 0..20 {
+            if rank.ep.me() == receiver {
+                let (status, bytes) = rank.receive(Some(sender), Some(1), LEN);
+                assert_eq!(status.failure, None);
+                assert!(bytes == pattern(LEN, round));
+                rank.send(sender, 2, b"");
+                continue;
+            }
+            assert!(memory.write(100, &pattern(LEN, round)));
+            let before = rank.ep.stats().sent_bytes;
+            let (envelope, source) = (Envelope { context: 1, tag: 1 }, exported(&memory, 100, key));
+            let sent = rank
+                .tagged
+                .send(&mut rank.ep, receiver, envelope, Mode::Standard, LEN as u64, source)
+                .unwrap();
+            rank.finish_send(sent);
+            rank.receive(Some(receiver), Some(2), 0);
+            let sent = rank.ep.stats().sent_bytes - before;
+            assert!(round == 0 || sent < 1000, "in round {round} {sent} bytes were sent");
+        }
+        rank.meet();
+    });
+}
+
+#[test]
+fn what_is_broken_off_is_copied_by_nobody() {
+    const LEN: usize = 1 << 20;
+    run(2, &Config::default(), |mut rank| {
+        let (sender, receiver) = (Peer(0), Peer(1));
+        let memory = Memory::shared(LEN).unwrap();
+        for round in 0..6 {
+            if rank.ep.me() == receiver {
+                // Every second time the receive is there only when the message has been broken off.
+                if round % 2 == 0 {
+                    assert_eq!(rank.receive(Some(sender), Some(1), LEN).0.failure, None);
+                }
+                rank.meet();
+                if round % 2 == 1 {
+                    let status = rank.receive(Some(sender), Some(1), LEN).0;
+                    assert_eq!(status.failure, Some(Failure::Cancelled));
+                }
+                rank.meet();
+                continue;
+            }
+            let key = rank.ep.export(&memory, Rights::READ, Who::Anyone).unwrap();
+            let (envelope, source) = (Envelope { context: 1, tag: 1 }, exported(&memory, 0, key));
+            let sent = rank
+                .tagged
+                .send(&mut rank.ep, receiver, envelope, Mode::Standard, LEN as u64, source)
+                .unwrap();
+            let Sent::Pending(request) = sent else { panic!("it is too long for that") };
+            if round % 2 == 0 {
+                rank.finish_send(sent);
+            } else {
+                assert!(rank.tagged.break_off(&mut rank.ep, request));
+                assert_eq!(rank.finish(request).failure, Some(Failure::Cancelled));
+                assert!(!rank.ep.is_exported(key), "who maps it now finds nothing");
+            }
+            rank.meet();
+            rank.meet();
         }
     });
 }

@@ -14,7 +14,7 @@ use barewire::mpi::datatype::{Basic, Datatype};
 use barewire::mpi::error::{Class, Error, Result};
 use barewire::mpi::group::Process;
 use barewire_sys::userbuf::UserBuf;
-use barewire_sys::wirebuf::WireMut;
+use barewire_sys::wirebuf::{Places, WireMut};
 use std::sync::Arc;
 
 /// `count` elements of a datatype at an address.
@@ -113,8 +113,8 @@ struct Scattered {
     memory: Memory,
     count: i64,
     datatype: Datatype,
-    /// The run that was lent last.
-    run: UserBuf,
+    /// The runs that were lent last.
+    lent: Vec<UserBuf>,
 }
 
 /// Shorter runs are not worth being lent.
@@ -122,7 +122,7 @@ const RUN_BYTES_MIN: i64 = 4 << 10;
 
 impl Scattered {
     fn new(memory: Memory, count: i64, datatype: &Datatype) -> Scattered {
-        Scattered { memory, count, datatype: datatype.clone(), run: UserBuf::EMPTY }
+        Scattered { memory, count, datatype: datatype.clone(), lent: Vec::new() }
     }
 
     /// The run that holds the byte at `offset`, from there on, at most `len` bytes; `None` if it is a short one.
@@ -172,9 +172,17 @@ impl Scatter for Scattered {
         self.datatype.unpack(self.count, &mut self.memory, offset as i64, bytes);
     }
 
-    fn place(&mut self, offset: u64, len: usize) -> Option<WireMut<'_>> {
-        self.run = self.run_at(offset as i64, len as i64)?;
-        self.run.wire_mut(0, self.run.len())
+    fn place<'a>(&'a mut self, offset: u64, len: usize, places: &mut Places<'a>) {
+        self.lent.clear();
+        let mut given = 0;
+        while given < len && self.lent.len() < Places::MOST {
+            let Some(run) = self.run_at(offset as i64 + given as i64, (len - given) as i64) else { break };
+            given += run.len();
+            self.lent.push(run);
+        }
+        for run in &self.lent {
+            run.wire_mut(0, run.len()).map(|place| places.push(place));
+        }
     }
 }
 

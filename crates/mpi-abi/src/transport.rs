@@ -19,7 +19,7 @@ use barewire::core::tagged::{
 use barewire::core::wait::Waiting;
 use barewire::core::{Ahead, Deliver, Endpoint, Flow, Incoming, Peer, Port, SendError, WaitError};
 use barewire::mpi::error::{Class, Error, Result};
-use barewire_sys::wirebuf::WireMut;
+use barewire_sys::wirebuf::Places;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
@@ -66,8 +66,8 @@ impl Deliver for Layer {
         self.tagged.deliver(endpoint, packet)
     }
 
-    fn place(&mut self, ahead: &Ahead) -> Option<WireMut<'_>> {
-        self.tagged.place(ahead)
+    fn place<'a>(&'a mut self, ahead: &Ahead, places: &mut Places<'a>) {
+        self.tagged.place(ahead, places);
     }
 
     fn placed(&mut self, endpoint: &mut Endpoint, ahead: &Ahead) -> Flow {

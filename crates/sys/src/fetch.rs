@@ -4,37 +4,47 @@ use std::io;
 
 use rustix::process::Pid;
 
-use crate::wirebuf::WireMut;
+use crate::wirebuf::Places;
 
 /// Fills `into` with the bytes at `address` of process `pid`. It is an error if they are not all there to be read; some may have been
 /// copied then. The kernel decides whether this process may.
 ///
 /// ```
-/// use barewire_sys::{fetch::fetch, rustix::process::getpid, wirebuf::{WireMut, WireRef}};
+/// use barewire_sys::{fetch::fetch, rustix::process::getpid, wirebuf::{Places, WireMut, WireRef}};
 /// let (from, mut to) = ([7u8; 100], [0u8; 100]);
-/// if fetch(getpid(), WireRef::new(&from).address(), &mut WireMut::new(&mut to)).is_ok() {
+/// let mut places = Places::default();
+/// places.push(WireMut::new(&mut to));
+/// if fetch(getpid(), WireRef::new(&from).address(), places).is_ok() {
 ///     assert_eq!(to, from);
 /// }
-/// assert!(fetch(getpid(), 8, &mut WireMut::new(&mut to)).is_err(), "nothing is there");
+/// let mut places = Places::default();
+/// places.push(WireMut::new(&mut to));
+/// assert!(fetch(getpid(), 8, places).is_err(), "nothing is there");
 /// ```
-pub fn fetch(pid: Pid, mut address: u64, into: &mut WireMut<'_>) -> io::Result<()> {
+pub fn fetch(pid: Pid, mut address: u64, mut into: Places<'_>) -> io::Result<()> {
     while into.remaining() > 0 {
-        let len = into.remaining();
-        let from = libc::iovec { iov_base: std::ptr::without_provenance_mut(address as usize), iov_len: len };
+        let from = libc::iovec {
+            iov_base: std::ptr::without_provenance_mut(address as usize),
+            iov_len: into.remaining(),
+        };
+        let parts = into.parts();
         // SAFETY: the kernel writes at most the bytes that are left of `into`, and checks the other process's side.
-        let copied = into.fill_with(|at| unsafe {
-            let to = libc::iovec { iov_base: at.cast(), iov_len: len };
-            libc::process_vm_readv(pid.as_raw_nonzero().get(), &to, 1, &from, 1, 0)
-        });
-        match copied {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            ..0 => {
+        let copied = unsafe {
+            let pid = pid.as_raw_nonzero().get();
+            libc::process_vm_readv(pid, parts.as_ptr(), parts.len() as libc::c_ulong, &raw const from, 1, 0)
+        };
+        match usize::try_from(copied) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(copied) => {
+                into.skip(copied);
+                address = address.wrapping_add(copied as u64);
+            }
+            Err(_) => {
                 let error = io::Error::last_os_error();
                 if error.kind() != io::ErrorKind::Interrupted {
                     return Err(error);
                 }
             }
-            copied => address = address.wrapping_add(copied as u64),
         }
     }
     Ok(())

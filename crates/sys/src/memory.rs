@@ -110,6 +110,17 @@ impl Memory {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
+    /// How many handles there are to the block.
+    ///
+    /// ```
+    /// let memory = barewire_sys::memory::Memory::private(8);
+    /// let again = memory.clone();
+    /// assert_eq!(memory.handles(), 2);
+    /// ```
+    pub fn handles(&self) -> usize {
+        Arc::strong_count(&self.0)
+    }
+
     /// The segment behind shared memory.
     pub fn segment(&self) -> Option<&Segment> {
         match &self.0.kind {

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::io::Errno;
 
-use crate::wirebuf::{WireMut, WireRef};
+use crate::wirebuf::{Places, WireRef};
 
 /// What the kernel says about a connection at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,17 +57,16 @@ pub fn state(socket: impl AsFd) -> Result<TcpState, Errno> {
 /// was.
 ///
 /// ```
-/// use barewire_sys::{tcp, wirebuf::{WireMut, WireRef}};
+/// use barewire_sys::{tcp, wirebuf::{Places, WireMut, WireRef}};
 /// let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
 /// let out = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
 /// let (into, _) = listener.accept().unwrap();
 /// assert_eq!(tcp::send(&out, [b"head", b"", b" "], &WireRef::new(b"body, next")), Ok(15));
-/// let (mut place, mut behind) = ([0; 9], [0; 100]);
-/// let mut got = 0;
-/// while got < 15 {
-///     got += tcp::receive(&into, &mut WireMut::new(&mut place[got..]), &mut behind).unwrap_or(0);
-/// }
-/// assert_eq!((&place, &behind[..6]), (b"head body", &b", next"[..]));
+/// let (mut first, mut second, mut behind) = ([0; 4], [0; 5], [0; 100]);
+/// let mut places = Places::default();
+/// assert!(places.push(WireMut::new(&mut first)) && places.push(WireMut::new(&mut second)));
+/// while tcp::receive(&into, &places, &mut behind) != Ok(15) {}
+/// assert_eq!((&first, &second, &behind[..6]), (b"head", b" body", &b", next"[..]));
 /// ```
 pub fn send(socket: impl AsFd, before: [&[u8]; 3], body: &WireRef<'_>) -> Result<usize, Errno> {
     let part =
@@ -82,20 +81,18 @@ pub fn send(socket: impl AsFd, before: [&[u8]; 3], body: &WireRef<'_>) -> Result
     })
 }
 
-/// Reads what has arrived: straight into `place` until that is full, then into `behind`. Says how many bytes that was in all; none at the
-/// stream's end.
-pub fn receive(socket: impl AsFd, place: &mut WireMut<'_>, behind: &mut [u8]) -> Result<usize, Errno> {
-    let room = place.remaining();
-    let got = place.fill_with(|at| {
-        let place = libc::iovec { iov_base: at.cast(), iov_len: room };
-        let mut parts = [place, libc::iovec { iov_base: behind.as_mut_ptr().cast(), iov_len: behind.len() }];
-        // SAFETY: the kernel writes at most the bytes that are left of `place`, and those of `behind`.
-        unsafe {
-            let mut message = message(&mut parts);
-            libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT)
-        }
-    });
-    moved(got)
+/// Reads what has arrived: straight into `places` until they are full, then into `behind`. Says how many bytes that was in all; none at
+/// the stream's end.
+pub fn receive(socket: impl AsFd, places: &Places<'_>, behind: &mut [u8]) -> Result<usize, Errno> {
+    let last = libc::iovec { iov_base: behind.as_mut_ptr().cast(), iov_len: behind.len() };
+    let mut parts = [last; Places::MOST + 1];
+    let count = places.parts().len();
+    parts[..count].copy_from_slice(places.parts());
+    // SAFETY: the kernel writes at most the bytes that are left of `places`, and those of `behind`.
+    moved(unsafe {
+        let mut message = message(&mut parts[..=count]);
+        libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT)
+    })
 }
 
 /// A message of these parts and nothing else.

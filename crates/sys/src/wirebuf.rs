@@ -96,19 +96,83 @@ impl<'a> WireMut<'a> {
         n
     }
 
-    /// Lets somebody write at the cursor, who says how many bytes that were; less than none if it failed.
-    pub(crate) fn fill_with(&mut self, write: impl FnOnce(*mut u8) -> isize) -> isize {
-        let written = write(self.at);
-        self.skip(usize::try_from(written).unwrap_or(0).min(self.left));
-        written
-    }
-
     #[inline(always)]
     fn skip(&mut self, n: usize) {
         debug_assert!(n <= self.left);
         // SAFETY: callers pass n <= left, so the cursor stays within or one past its range.
         self.at = unsafe { self.at.add(n) };
         self.left -= n;
+    }
+}
+
+/// A few places, to be filled one after the other by the kernel.
+///
+/// ```
+/// use barewire_sys::wirebuf::{Places, WireMut};
+/// let (mut first, mut second) = ([0; 4], [0; 8]);
+/// let mut places = Places::default();
+/// assert!(places.push(WireMut::new(&mut first)) && places.push(WireMut::new(&mut second)));
+/// assert_eq!(places.remaining(), 12);
+/// ```
+#[derive(Debug)]
+pub struct Places<'a> {
+    parts: [libc::iovec; Places::MOST],
+    count: usize,
+    bytes: usize,
+    life: PhantomData<&'a mut [u8]>,
+}
+
+impl Default for Places<'_> {
+    fn default() -> Self {
+        let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        Places { parts: [none; Places::MOST], count: 0, bytes: 0, life: PhantomData }
+    }
+}
+
+impl<'a> Places<'a> {
+    /// Most places at a time.
+    pub const MOST: usize = 8;
+
+    /// Adds a place behind the others; false, and nothing is added, if there are enough of them.
+    pub fn push(&mut self, place: WireMut<'a>) -> bool {
+        let Some(part) = self.parts.get_mut(self.count) else { return false };
+        *part = libc::iovec { iov_base: place.at.cast(), iov_len: place.left };
+        self.count += 1;
+        self.bytes += place.left;
+        true
+    }
+
+    /// Bytes that fit into all of them.
+    pub fn remaining(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether there is no place.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Whether there are as many as there can be.
+    pub fn is_full(&self) -> bool {
+        self.count == Places::MOST
+    }
+
+    /// As the kernel wants them.
+    pub(crate) fn parts(&self) -> &[libc::iovec] {
+        &self.parts[..self.count]
+    }
+
+    /// Passes over the first `bytes` bytes.
+    pub(crate) fn skip(&mut self, bytes: usize) {
+        let mut left = bytes.min(self.bytes);
+        self.bytes -= left;
+        for part in &mut self.parts[..self.count] {
+            let n = left.min(part.iov_len);
+            left -= n;
+            // Stays within the part, or one past its end.
+            part.iov_base = part.iov_base.wrapping_byte_add(n);
+            part.iov_len -= n;
+        }
     }
 }
 

@@ -1,9 +1,13 @@
 //! Buffers: what is sent from and received into, one piece or a list of pieces.
 
+use std::sync::Arc;
+
 use barewire_core::Incoming;
 use barewire_core::region::Memory;
 use barewire_core::tagged::{Gather, Scatter, Sink, Source};
-use barewire_sys::wirebuf::{WireMut, WireRef};
+use barewire_sys::wirebuf::{Places, WireMut, WireRef};
+
+use super::memory::Lease;
 
 /// A piece of memory that the network may read and write while an operation on it is under way. A counted handle: clones are of
 /// the same bytes, and reading them while a receive fills them gives some mixture, never anything worse.
@@ -19,12 +23,24 @@ pub struct Buffer {
     memory: Memory,
     at: usize,
     len: usize,
+    /// The block of ours that it is in, if it is.
+    lease: Option<Arc<Lease>>,
 }
 
 impl Buffer {
     /// `len` zeroed bytes.
     pub fn new(len: usize) -> Buffer {
-        Buffer { memory: Memory::private(len), at: 0, len }
+        Buffer { memory: Memory::private(len), at: 0, len, lease: None }
+    }
+
+    /// The first `len` bytes of a block of ours.
+    pub(super) fn leased(lease: Arc<Lease>, len: usize) -> Buffer {
+        Buffer { memory: lease.memory.clone(), at: 0, len, lease: Some(lease) }
+    }
+
+    /// Where the bytes are, for the C interface.
+    pub fn address(&self) -> u64 {
+        self.memory.wire_ref(self.at, self.len).map_or(0, |bytes| bytes.address())
     }
 
     /// Bytes in the buffer.
@@ -40,7 +56,7 @@ impl Buffer {
     /// A part of the buffer; cut to what there is.
     pub fn slice(&self, at: usize, len: usize) -> Buffer {
         let at = at.min(self.len);
-        Buffer { memory: self.memory.clone(), at: self.at + at, len: len.min(self.len - at) }
+        Buffer { at: self.at + at, len: len.min(self.len - at), ..self.clone() }
     }
 
     /// Copies bytes in from the front, as many as fit, and says how many.
@@ -78,18 +94,21 @@ impl<const N: usize> From<&[u8; N]> for Buffer {
 pub struct Outgoing {
     pub(super) len: u64,
     pub(super) source: Source,
+    /// The block of ours that all of it is in, if it is.
+    pub(super) lease: Option<Arc<Lease>>,
 }
 
 impl Outgoing {
     /// `len` bytes of any source of the core's, as the C interface makes them.
     pub fn new(len: u64, source: Source) -> Outgoing {
-        Outgoing { len, source }
+        Outgoing { len, source, lease: None }
     }
 }
 
 impl From<Buffer> for Outgoing {
     fn from(buffer: Buffer) -> Outgoing {
-        Outgoing { len: buffer.len as u64, source: Source::Memory(buffer.memory, buffer.at) }
+        let Buffer { memory, at, len, lease } = buffer;
+        Outgoing { len: len as u64, source: Source::Memory(memory, at), lease }
     }
 }
 
@@ -102,7 +121,7 @@ impl From<&Buffer> for Outgoing {
 impl From<&[Buffer]> for Outgoing {
     fn from(list: &[Buffer]) -> Outgoing {
         let pieces = Pieces::new(list);
-        Outgoing { len: pieces.total(), source: Source::Gather(Box::new(pieces)) }
+        Outgoing::new(pieces.total(), Source::Gather(Box::new(pieces)))
     }
 }
 
@@ -202,6 +221,31 @@ pub fn piece_at(ends: &[u64], offset: u64, len: usize) -> Option<(usize, usize, 
     Some((piece, usize::try_from(offset - start).ok()?, left.min(len)))
 }
 
+/// Shorter pieces are scattered faster than the kernel is told of them.
+const LENT_BYTES_MIN: usize = 4 << 10;
+
+/// Lends the pieces that `len` bytes from `offset` touch, in order, with `give(piece, at, n)`, as long as it takes them and they are long
+/// enough.
+///
+/// ```
+/// use barewire::bmi::{ends, lend};
+/// let mut seen = Vec::new();
+/// lend(&ends([8192u64, 100, 9000].into_iter()), 100, 20_000, |piece, at, n| {
+///     seen.push((piece, at, n));
+///     true
+/// });
+/// assert_eq!(seen, [(0, 100, 8092)], "the second is short");
+/// ```
+pub fn lend(ends: &[u64], offset: u64, len: usize, mut give: impl FnMut(usize, usize, usize) -> bool) {
+    let mut given = 0;
+    while let Some((piece, at, n)) = piece_at(ends, offset + given as u64, len - given) {
+        if n < LENT_BYTES_MIN.min(len - given) || n == 0 || !give(piece, at, n) {
+            return;
+        }
+        given += n;
+    }
+}
+
 impl Gather for Pieces {
     fn gather(&mut self, offset: u64, wire: &mut WireMut<'_>) {
         walk(&self.ends, offset, wire.remaining(), |piece, at, n| {
@@ -238,9 +282,10 @@ impl Scatter for Pieces {
         });
     }
 
-    fn place(&mut self, offset: u64, len: usize) -> Option<WireMut<'_>> {
-        let (piece, at, n) = piece_at(&self.ends, offset, len)?;
-        let Buffer { memory, at: base, .. } = &self.list[piece];
-        memory.wire_mut(base + at, n)
+    fn place<'a>(&'a mut self, offset: u64, len: usize, places: &mut Places<'a>) {
+        lend(&self.ends, offset, len, |piece, at, n| {
+            let Buffer { memory, at: base, .. } = &self.list[piece];
+            memory.wire_mut(base + at, n).is_some_and(|place| places.push(place))
+        });
     }
 }

@@ -131,9 +131,29 @@ impl Bmi {
         Ok(networks.iter().any(|network| is_within(ip, network.ip(), netmask)))
     }
 
-    /// Memory that the network likes best.
+    /// Memory that the network likes best: processes of this host that have our key copy long messages straight out of it. Nothing is
+    /// said about what is in it.
+    ///
+    /// A process that has received such a message can read the whole of that memory from then on, and what is sent from it to others
+    /// later. An interface that is [open](super::Options::open) to anybody shares none.
+    ///
+    /// ```
+    /// use barewire::bmi::{Bmi, Options};
+    /// let bmi = Bmi::initialize(Options::open()).unwrap();
+    /// let buffer = bmi.memalloc(1 << 20);
+    /// buffer.write(b"something long");
+    /// bmi.memfree(buffer);
+    /// ```
     pub fn memalloc(&self, len: usize) -> Buffer {
-        Buffer::new(len)
+        self.shared_memory(len).unwrap_or_else(|| Buffer::new(len))
+    }
+
+    /// [`Bmi::memalloc`], if that is memory that neighbours can read; otherwise `None`, as for little of it.
+    pub fn shared_memory(&self, len: usize) -> Option<Buffer> {
+        let shelf = self.shelf()?;
+        let lease = shelf.take(len)?;
+        self.shared().with(|endpoint, _| shelf.trim(endpoint));
+        Some(Buffer::leased(lease, len))
     }
 
     /// Gives such memory back. Dropping it does the same.

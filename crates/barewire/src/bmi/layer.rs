@@ -6,7 +6,7 @@ use barewire_core::region::Memory;
 use barewire_core::tagged::{self, Received, Request, Sink, Status, Tagged, Want};
 use barewire_core::{Ahead, Deliver, Endpoint, Flow, Incoming, Peer};
 
-use barewire_sys::wirebuf::WireMut;
+use barewire_sys::wirebuf::Places;
 
 use super::addr::{Addr, Addrs};
 use super::error::{Error, Failure, Result};
@@ -329,8 +329,8 @@ impl Deliver for Layer {
         self.tagged.deliver(endpoint, packet)
     }
 
-    fn place(&mut self, ahead: &Ahead) -> Option<WireMut<'_>> {
-        self.tagged.place(ahead)
+    fn place<'a>(&'a mut self, ahead: &Ahead, places: &mut Places<'a>) {
+        self.tagged.place(ahead, places);
     }
 
     fn placed(&mut self, endpoint: &mut Endpoint, ahead: &Ahead) -> Flow {

@@ -65,6 +65,7 @@ mod buffer;
 mod error;
 mod info;
 mod layer;
+mod memory;
 mod ops;
 mod post;
 mod test;
@@ -80,7 +81,7 @@ use barewire_core::wait::Alarm;
 use barewire_core::{Config, Endpoint};
 
 pub use addr::Addr;
-pub use buffer::{Buffer, Outgoing, Place, ends, piece_at, walk};
+pub use buffer::{Buffer, Outgoing, Place, ends, lend, piece_at, walk};
 pub use error::{Error, Failure, Result};
 pub use info::{Answer, Query, Setting};
 pub use ops::{Completion, ContextId, OpId};
@@ -88,6 +89,7 @@ pub use post::Posted;
 pub use test::Unexpected;
 
 use layer::Layer;
+use memory::Shelf;
 
 /// The longest unexpected message.
 pub const UNEXPECTED_BYTES_MAX: usize = 16 << 10;
@@ -150,6 +152,8 @@ pub struct Bmi(Arc<Inner>);
 struct Inner {
     shared: Shared<Layer>,
     alarm: Alarm,
+    /// Memory that neighbours may read, if there are any whom we trust with it.
+    shelf: Option<Shelf>,
 }
 
 impl Bmi {
@@ -164,6 +168,7 @@ impl Bmi {
                 Config { connect_within: Duration::from_secs(10), ..usual }
             }
         };
+        let shelf = (key.0 != open_key().0 && config.shm).then(Shelf::default);
         let mut endpoint = Endpoint::at_large(key, config)?;
         if let Some(url) = &options.listen {
             listen(&mut endpoint, url, options.every_interface)?;
@@ -174,7 +179,7 @@ impl Bmi {
         let io = |what| move |source| Error::Io { what, source };
         let alarm = endpoint.alarm().map_err(io("an alarm"))?;
         let shared = Shared::new(endpoint, layer).map_err(io("an alarm"))?;
-        Ok(Bmi(Arc::new(Inner { shared, alarm })))
+        Ok(Bmi(Arc::new(Inner { shared, alarm, shelf })))
     }
 
     /// Ends it: operations under way are given up, and every later call through any handle is [`Error::Finalized`]. The
@@ -258,6 +263,10 @@ impl Bmi {
 
     fn shared(&self) -> &Shared<Layer> {
         &self.0.shared
+    }
+
+    fn shelf(&self) -> Option<&Shelf> {
+        self.0.shelf.as_ref()
     }
 
     /// Wakes those who wait in a test: something has changed that the network does not tell.

@@ -1,7 +1,7 @@
 //! Posting: start an operation, and say whether it has completed at once.
 
 use barewire_core::SendError;
-use barewire_core::tagged::{Envelope, Mode, Received, Sent};
+use barewire_core::tagged::{Envelope, Exported, FETCH_BYTES_MIN, Mode, Received, Sent, Source};
 
 use super::addr::Addr;
 use super::buffer::{Buffer, Outgoing, Place};
@@ -117,13 +117,20 @@ impl Bmi {
         user: u64,
         context: ContextId,
     ) -> Result<Posted> {
-        let Outgoing { len, source } = body;
+        let Outgoing { len, source, lease } = body;
         if len > max {
             return Err(Error::TooLong { len, max });
         }
         let (posted, to_self) = self.shared().with(|endpoint, layer| {
             layer.check(context)?;
             let peer = layer.prepare_send(endpoint, to)?;
+            let key = lease.filter(|_| len >= FETCH_BYTES_MIN).and_then(|lease| lease.key(endpoint));
+            let source = match (source, key) {
+                (Source::Memory(memory, at), Some(key)) => {
+                    Source::Gather(Box::new(Exported { memory, at, key }))
+                }
+                (source, _) => source,
+            };
             let posted = match layer.tagged.send(endpoint, peer, envelope, Mode::Standard, len, source) {
                 Ok(Sent::Done) => {
                     // Nobody need call again for it, so it must not wait for company.

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use barewire::bmi::{Addr, Bmi, Buffer, Completion, ContextId, OpId, Options, Posted, Result, Unexpected};
 use barewire::core::Config;
+use barewire::core::job::JobKey;
 
 pub const SOON: Duration = Duration::from_millis(200);
 
@@ -43,7 +44,7 @@ impl Pair {
 
 pub fn wire(shm: bool) -> Options {
     let connect_within = Duration::from_secs(10);
-    Options::open().config(Config { shm, connect_within, ..Config::default() })
+    Options::default().key(JobKey([7; 32])).config(Config { shm, connect_within, ..Config::default() })
 }
 
 /// A server and where it listens.

@@ -30,6 +30,7 @@ on_both_wires! {
     a_test_returns_early_when_an_unexpected_message_waits
     more_unexpected_messages_than_credit_all_arrive
     cancelling_takes_effect_at_every_stage
+    memory_of_ours_is_sent_received_and_used_again
 }
 
 fn small_sends_complete_at_once_and_long_ones_are_tested(shm: bool) {
@@ -77,7 +78,7 @@ fn a_receive_whose_message_is_here_completes_at_once(shm: bool) {
 fn lists_are_one_message_on_either_side(shm: bool) {
     let pair = Pair::meet(shm);
     let Pair { server, client, .. } = &pair;
-    for len in [200usize, 9_000, 300_000] {
+    for len in [200usize, 9_000, 300_000, 3_000_000] {
         let whole = pattern(len, 9);
         let out = [whole.slice(0, len / 3), whole.slice(len / 3, 0), whole.slice(len / 3, len)];
         let inn = [1, len / 2, len].map(Buffer::new);
@@ -94,6 +95,32 @@ fn lists_are_one_message_on_either_side(shm: bool) {
     client.0.post_sendunexpected_list(pair.to_server, &parts, 8, 0, 0, client.1).unwrap();
     let message = kit::next_unexpected(&server.0, 0);
     assert_eq!((&message.bytes[..], message.tag), (&b"together"[..], 8));
+}
+
+fn memory_of_ours_is_sent_received_and_used_again(shm: bool) {
+    const LEN: usize = 200_000;
+    let pair = Pair::meet(shm);
+    let Pair { server, client, .. } = &pair;
+    let mut places = std::collections::HashSet::new();
+    for round in 0..40u8 {
+        let out = client.0.memalloc(LEN);
+        assert_eq!((out.len(), out.address() % 64), (LEN, 0));
+        assert_eq!(out.write(&pattern(LEN, round).to_vec()), LEN);
+        places.insert(out.address());
+        let inn = [LEN / 3, 10, LEN].map(|len| server.0.memalloc(len));
+        let receive = server.0.post_recv_list(pair.to_client, &inn, 3, 0, server.1).unwrap();
+        let send = client.0.post_send(pair.to_server, out.slice(100, LEN), 3, 0, client.1).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| assert_eq!(end_of(client, send).outcome, Ok(LEN as u64 - 100)));
+            assert_eq!(end_of(server, receive).outcome, Ok(LEN as u64 - 100));
+        });
+        let got: Vec<u8> = inn.iter().flat_map(Buffer::to_vec).take(LEN - 100).collect();
+        assert!(got == pattern(LEN, round).to_vec()[100..], "every byte is where it was");
+        client.0.memfree(out);
+    }
+    if shm {
+        assert_eq!(places.len(), 1, "what was given back is given out again");
+    }
 }
 
 fn classes_keep_unexpected_messages_apart(shm: bool) {

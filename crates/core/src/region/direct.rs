@@ -44,7 +44,12 @@ impl Mapped {
     /// Whether the key has not been revoked.
     #[inline]
     pub fn still(&self, key: Key) -> Result<(), RegionError> {
-        if self.memory.grant(self.grant) == key.nonce { Ok(()) } else { Err(RegionError::BadKey) }
+        if self.is_revoked(key.nonce) { Err(RegionError::BadKey) } else { Ok(()) }
+    }
+
+    #[inline]
+    fn is_revoked(&self, nonce: u64) -> bool {
+        self.memory.grant(self.grant) != nonce
     }
 }
 
@@ -135,6 +140,9 @@ impl Imports {
             (Ok(value), Some(arrived)) if value & 1 == 1 => map(arrived, value),
             _ => None,
         };
+        // What was revoked meanwhile is nobody's use, but memory.
+        self.known
+            .retain(|key, import| !matches!(import, Import::Mapped(mapped) if mapped.is_revoked(key.2)));
         self.known.insert((from, slot, nonce), import.map_or(Import::ByPackets, Import::Mapped));
         if self.asked == 0 {
             self.arrived.clear();

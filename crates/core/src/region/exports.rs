@@ -92,9 +92,23 @@ impl Endpoint {
         Ok(Key { owner: self.me, slot, nonce, len: memory.len() as u64 })
     }
 
+    /// Whether a key of ours still opens something.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, job::Job, region::{Memory, Rights, Who}};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let key = endpoint.export(&Memory::private(100), Rights::READ, Who::Anyone).unwrap();
+    /// assert!(endpoint.is_exported(key));
+    /// endpoint.revoke(key);
+    /// assert!(!endpoint.is_exported(key));
+    /// ```
+    pub fn is_exported(&self, key: Key) -> bool {
+        key.owner == self.me && self.exports.find(key.slot, key.nonce).is_some()
+    }
+
     /// Ends an export of ours: the key opens nothing any more. False if it did not.
     pub fn revoke(&mut self, key: Key) -> bool {
-        if key.owner != self.me || self.exports.find(key.slot, key.nonce).is_none() {
+        if !self.is_exported(key) {
             return false;
         }
         let export = self.exports.slots[key.slot as usize].take().expect("found just now");

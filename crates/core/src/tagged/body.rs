@@ -2,9 +2,10 @@
 
 use barewire_sys::memory::Memory;
 use barewire_sys::userbuf::UserBuf;
-use barewire_sys::wirebuf::{WireMut, WireRef};
+use barewire_sys::wirebuf::{Places, WireMut, WireRef};
 
 use crate::incoming::Incoming;
+use crate::region::Key;
 
 /// Bytes that are gathered as they are sent: a datatype with holes, say.
 pub trait Gather: Send + std::fmt::Debug {
@@ -14,6 +15,10 @@ pub trait Gather: Send + std::fmt::Debug {
     /// otherwise: they are to be gathered.
     fn slice(&self, offset: u64, len: usize) -> Option<WireRef<'_>> {
         let _ = (offset, len);
+        None
+    }
+    /// The exported region that all of them are in, one after the other, and where in it, if they are.
+    fn region(&self) -> Option<(Key, u64)> {
         None
     }
 }
@@ -26,12 +31,44 @@ pub trait Scatter: Send + std::fmt::Debug {
     fn scatter(&mut self, offset: u64, packet: &mut Incoming<'_>, len: usize);
     /// Takes bytes that had been kept.
     fn scatter_kept(&mut self, offset: u64, bytes: &[u8]);
-    /// The place of the bytes from `offset` on that lie together, at most `len`, to be put there by somebody else. `None`, unless a
-    /// sink says otherwise: they are to be scattered.
-    fn place(&mut self, offset: u64, len: usize) -> Option<WireMut<'_>> {
-        let _ = (offset, len);
-        None
+    /// The places of the bytes from `offset` on, at most `len`, to be put there by somebody else. None, unless a sink says otherwise:
+    /// they are to be scattered.
+    fn place<'a>(&'a mut self, offset: u64, len: usize, places: &mut Places<'a>) {
+        let _ = (offset, len, places);
     }
+}
+
+/// Bytes of memory of ours that is exported for reading: a neighbour that has mapped it copies straight out of it. Goes into
+/// [`Source::Gather`].
+#[derive(Debug)]
+pub struct Exported {
+    /// The memory.
+    pub memory: Memory,
+    /// Where in it the message begins.
+    pub at: usize,
+    /// With what it is read.
+    pub key: Key,
+}
+
+impl Gather for Exported {
+    fn gather(&mut self, offset: u64, wire: &mut WireMut<'_>) {
+        if let Some(mut bytes) = self.slice(offset, wire.remaining()) {
+            wire.write_from(&mut bytes);
+        }
+    }
+
+    fn slice(&self, offset: u64, len: usize) -> Option<WireRef<'_>> {
+        slice_of(&self.memory, self.at.checked_add(usize::try_from(offset).ok()?)?, len)
+    }
+
+    fn region(&self) -> Option<(Key, u64)> {
+        Some((self.key, self.at as u64))
+    }
+}
+
+/// The bytes from `at` on, at most `len`.
+fn slice_of(memory: &Memory, at: usize, len: usize) -> Option<WireRef<'_>> {
+    memory.wire_ref(at, len.min(memory.len().checked_sub(at)?))
 }
 
 /// Where a message's bytes come from. They must not change until the send has ended.
@@ -68,10 +105,7 @@ impl Source {
         let at = usize::try_from(offset).ok()?;
         match self {
             Source::User(buffer) => buffer.wire_ref(at, len.min(buffer.len().checked_sub(at)?)),
-            Source::Memory(memory, start) => {
-                let at = start.checked_add(at)?;
-                memory.wire_ref(at, len.min(memory.len().checked_sub(at)?))
-            }
+            Source::Memory(memory, start) => slice_of(memory, start.checked_add(at)?, len),
             Source::Gather(gather) => gather.slice(offset, len),
         }
     }
@@ -117,19 +151,16 @@ impl Sink {
         }
     }
 
-    /// The place of the bytes from `offset` on that lie together, at most `len`; `None` if there is none, or if they have to be
-    /// scattered.
-    pub(super) fn place(&mut self, offset: u64, len: usize) -> Option<WireMut<'_>> {
+    /// The places of the bytes from `offset` on, at most `len`; none if they do not fit at all, or have to be scattered.
+    pub(super) fn place<'a>(&'a mut self, offset: u64, len: usize, places: &mut Places<'a>) {
         let room = usize::try_from(self.capacity().saturating_sub(offset)).unwrap_or(usize::MAX);
-        let (start, len) = (usize::try_from(offset).ok()?, len.min(room));
-        if len == 0 {
-            return None;
-        }
-        match self {
+        let (start, len) = (usize::try_from(offset).unwrap_or(usize::MAX), len.min(room));
+        let place = match self {
             Sink::User(buffer) => buffer.wire_mut(start, len),
-            Sink::Memory(memory, at, _) => memory.wire_mut(at.checked_add(start)?, len),
-            Sink::Scatter(scatter) => scatter.place(offset, len),
-        }
+            Sink::Memory(memory, at, _) => memory.wire_mut(at.saturating_add(start), len),
+            Sink::Scatter(scatter) => return scatter.place(offset, len, places),
+        };
+        place.map(|place| places.push(place));
     }
 
     /// Takes bytes that had been kept, as far as they fit.

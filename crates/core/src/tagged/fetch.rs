@@ -1,24 +1,25 @@
 //! Long messages between processes of one host, fetched: the receiver copies them straight out of the sender's buffer.
 //!
-//! The offer says where the buffer is. The receiver fetches the bytes when its receive is there, and says that it has; where the
-//! kernel does not let it, or is slow at it, it has them sent as usual, and the sender does not show its buffers again.
+//! The offer says where the buffer is. When its receive is there the receiver copies the bytes and says that it has: out of the sender's
+//! exported memory, if they lie there and it has mapped that; else by the kernel. Where the kernel does not let it, or is slow at it, it has
+//! them sent as usual, and the sender does not show it such buffers again.
 
+use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use barewire_sys::fetch::fetch;
 use barewire_sys::memory::Memory;
 use barewire_sys::rustix::process::Pid;
+use barewire_sys::wirebuf::Places;
 
-use super::Tagged;
 use super::body::{Sink, Source};
+use super::{FETCH_BYTES_MIN, REST, Tagged};
 use crate::Peer;
 use crate::endpoint::Endpoint;
+use crate::incoming::Incoming;
 use crate::provider::Tx;
+use crate::region::{Key, Rights};
 
-/// Shortest message worth a system call.
-const FETCH_BYTES_MIN: u64 = 24 << 10;
-/// Shortest piece of a place in several that is worth one.
-const PIECE_BYTES_MIN: usize = 4 << 10;
 /// Bytes of a trial, and how often it is made.
 const TRIAL_BYTES: usize = 64 << 10;
 const TRIALS: u32 = 4;
@@ -26,6 +27,38 @@ const TRIALS: u32 = 4;
 const SLOWER_MAX: u32 = 4;
 /// What a system call may cost beside the copy.
 const CALL: Duration = Duration::from_micros(2);
+
+/// Where a receiver finds a message that is offered to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Shown {
+    /// Where in its sender's address space; zero if not for the kernel to copy.
+    pub address: u64,
+    /// In which region of its sender's, and where there.
+    pub region: Option<(Key, u64)>,
+}
+
+impl Shown {
+    /// Words of it in an offer.
+    pub const WORDS: usize = 4;
+
+    pub fn is_any(&self) -> bool {
+        self.address != 0 || self.region.is_some()
+    }
+
+    /// As an offer says it.
+    pub fn words(&self) -> [u64; Shown::WORDS] {
+        match self.region {
+            Some((key, at)) => [self.address, u64::from(key.slot) + 1, key.nonce, at],
+            None => [self.address, 0, 0, 0],
+        }
+    }
+
+    /// What an offer of `owner`'s says. Any words are some place; whether anything is there will show.
+    pub fn from_words(owner: Peer, [address, slot, nonce, at]: [u64; Shown::WORDS]) -> Shown {
+        let slot = slot.checked_sub(1).and_then(|slot| u32::try_from(slot).ok());
+        Shown { address, region: slot.map(|slot| (Key { owner, slot, nonce, len: 0 }, at)) }
+    }
+}
 
 /// What came of an attempt to fetch a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,20 +94,43 @@ impl Tagged {
         self.shows_buffers = true;
     }
 
-    /// Where the receiver finds a message that is offered to it; zero if it is not to look.
-    pub(super) fn shown(&self, endpoint: &Endpoint, to: Peer, len: u64, source: &Source) -> u64 {
-        let fits = self.shows_buffers && len >= FETCH_BYTES_MIN && to != endpoint.me;
-        if !fits || self.peers[to.index()].declines_fetching {
-            return 0;
+    /// Where the receiver finds a message that is offered to it.
+    pub(super) fn shown(&self, endpoint: &Endpoint, to: Peer, len: u64, source: &Source) -> Shown {
+        let is_neighbour = to != endpoint.me && matches!(endpoint.peers[to.index()].tx, Tx::Ring(_));
+        if len < FETCH_BYTES_MIN || !is_neighbour {
+            return Shown::default();
         }
-        match endpoint.peers[to.index()].tx {
-            Tx::Ring(_) => source.address(len as usize).unwrap_or(0),
-            _ => 0,
+        let region = match source {
+            Source::Gather(gather) => gather.region(),
+            _ => None,
+        };
+        let address = match self.shows_buffers && !self.peers[to.index()].declines_fetching {
+            true => source.address(len as usize).unwrap_or(0),
+            false => 0,
+        };
+        Shown { address, region }
+    }
+
+    /// Copies the first `len` bytes of a message from where its sender has them, if that can be.
+    pub(super) fn take_shown(
+        &mut self,
+        endpoint: &mut Endpoint,
+        from: Peer,
+        shown: Shown,
+        len: usize,
+        sink: &mut Sink,
+    ) -> Fetched {
+        if shown.region.is_some_and(|(key, at)| copy_out(endpoint, key, at, len, sink)) {
+            return Fetched::Whole;
+        }
+        match shown.address {
+            0 => Fetched::Unfit,
+            address => self.fetch(endpoint, from, address, len, sink),
         }
     }
 
-    /// Copies the first `len` bytes of a message out of its sender's buffer, if that can be.
-    pub(super) fn fetch(
+    /// Has the kernel copy the first `len` bytes of a message out of its sender's buffer, if that can be.
+    fn fetch(
         &mut self,
         endpoint: &Endpoint,
         from: Peer,
@@ -93,12 +149,13 @@ impl Tagged {
         }
         let mut at = 0;
         while at < len {
-            let left = len - at;
-            let place =
-                sink.place(at as u64, left).filter(|place| place.remaining() >= PIECE_BYTES_MIN.min(left));
-            let Some(mut place) = place else { return Fetched::Unfit };
-            let n = place.remaining();
-            if fetch(pid, address.wrapping_add(at as u64), &mut place).is_err() {
+            let mut places = Places::default();
+            sink.place(at as u64, len - at, &mut places);
+            let n = places.remaining();
+            if n == 0 {
+                return Fetched::Unfit;
+            }
+            if fetch(pid, address.wrapping_add(at as u64), places).is_err() {
                 return Fetched::Never;
             }
             at += n;
@@ -107,21 +164,36 @@ impl Tagged {
     }
 }
 
+/// Copies a message out of its sender's memory, if that is mapped; false if it is not, or was taken back meanwhile.
+fn copy_out(endpoint: &mut Endpoint, key: Key, at: u64, len: usize, sink: &mut Sink) -> bool {
+    let Ok(Some(memory)) = endpoint.reach(key, Rights::READ) else { return false };
+    let bytes = usize::try_from(at).ok().and_then(|at| memory.wire_ref(at, len));
+    let Some(bytes) = bytes else { return false };
+    sink.take(0, &mut Incoming::new(key.owner, REST, 0, bytes));
+    // SYNC grant: the bytes count only if the key was good after they were copied; its owner takes it back before it reuses them.
+    fence(Ordering::Acquire);
+    matches!(endpoint.reach(key, Rights::READ), Ok(Some(_)))
+}
+
 /// Compares fetching the beginning of a message with copying as much between buffers of our own.
 fn try_out(pid: Pid, address: u64, len: usize, sink: &mut Sink) -> Fetching {
-    let Some(len) = sink.place(0, len).map(|place| place.remaining()) else { return Fetching::Untried };
-    let own = Memory::private(len);
+    let (from, to) = (Memory::private(len), Memory::private(len));
     let (mut fetched, mut copied) = (Duration::MAX, Duration::MAX);
     for _ in 0..TRIALS {
-        let started = Instant::now();
-        match sink.place(0, len).map(|mut place| fetch(pid, address, &mut place)) {
-            Some(Ok(())) => fetched = fetched.min(started.elapsed()),
-            Some(Err(_)) => return Fetching::Bad,
-            None => return Fetching::Untried,
+        let mut places = Places::default();
+        sink.place(0, len, &mut places);
+        let n = places.remaining();
+        if n == 0 {
+            return Fetching::Untried;
         }
         let started = Instant::now();
-        let (place, from) = (sink.place(0, len), own.wire_ref(0, len));
-        place.zip(from).map(|(mut place, mut from)| place.write_from(&mut from));
+        match fetch(pid, address, places) {
+            Ok(()) => fetched = fetched.min(started.elapsed()),
+            Err(_) => return Fetching::Bad,
+        }
+        let started = Instant::now();
+        let (to, from) = (to.wire_mut(0, n), from.wire_ref(0, n));
+        to.zip(from).map(|(mut to, mut from)| to.write_from(&mut from));
         copied = copied.min(started.elapsed());
     }
     match fetched <= copied * SLOWER_MAX + CALL {

@@ -15,7 +15,7 @@ mod receive;
 mod requests;
 mod send;
 
-pub use body::{Gather, Scatter, Sink, Source};
+pub use body::{Exported, Gather, Scatter, Sink, Source};
 pub use matching::{Envelope, Want};
 pub use receive::{Matched, Received};
 pub use requests::{Failure, Request, Status};
@@ -23,7 +23,7 @@ pub use send::{Mode, Sent};
 
 use std::collections::VecDeque;
 
-use barewire_sys::wirebuf::WireMut;
+use barewire_sys::wirebuf::Places;
 
 use crate::endpoint::Endpoint;
 use crate::incoming::{Ahead, Deliver, Flow, Incoming};
@@ -56,6 +56,8 @@ pub(crate) const RECALLED: Port = Port(0xfff7);
 const EAGER_BYTES_MAX: u64 = 256 << 10;
 /// Longest message that goes in one packet, and most that goes with an offer.
 const WHOLE_BYTES_MAX: usize = 8 << 10;
+/// Shortest message that is worth fetching.
+pub const FETCH_BYTES_MIN: u64 = 24 << 10;
 /// What keeping a message costs beside its bytes.
 const KEEP_BYTES: u64 = 128;
 /// Offers that one sender may have open at one receiver; the next ones wait with their sender.
@@ -254,8 +256,8 @@ impl Deliver for Tagged {
         Flow::Continue
     }
 
-    fn place(&mut self, ahead: &Ahead) -> Option<WireMut<'_>> {
-        self.arriving_at(ahead)
+    fn place<'a>(&'a mut self, ahead: &Ahead, places: &mut Places<'a>) {
+        self.arriving_at(ahead, places);
     }
 
     fn placed(&mut self, endpoint: &mut Endpoint, ahead: &Ahead) -> Flow {

@@ -1,12 +1,13 @@
 //! The receiving side: find the message, or wait for it.
 
 use std::ops::RangeInclusive;
+use std::sync::atomic::{Ordering, fence};
 
 use barewire_sys::userbuf::UserBuf;
-use barewire_sys::wirebuf::WireMut;
+use barewire_sys::wirebuf::Places;
 
 use super::body::Sink;
-use super::fetch::Fetched;
+use super::fetch::{Fetched, Shown};
 use super::matching::{Envelope, Linked, Want};
 use super::requests::{Failure, Request, State, Status};
 use super::{
@@ -32,8 +33,8 @@ pub(crate) enum Unexpected {
     Whole(Vec<u8>),
     /// A short message in several packets, put together elsewhere.
     Parts { stream: u32, len: u64 },
-    /// An offer: the sender's request, the message's length, where it can be fetched if not at zero, and its beginning.
-    Offer { request: u64, len: u64, shown: u64, told: Vec<u8> },
+    /// An offer: the sender's request, the message's length, where it can be fetched, and its beginning.
+    Offer { request: u64, len: u64, shown: Shown, told: Vec<u8> },
 }
 
 impl Unexpected {
@@ -59,13 +60,12 @@ impl Unexpected {
     }
 }
 
-/// What an offer says: the sender's request, the message's length, where it can be fetched if not at zero, and how much of it has
-/// come already.
+/// What an offer says: the sender's request, the message's length, where it can be fetched, and how much of it has come already.
 #[derive(Clone, Copy, Debug)]
 struct Offer {
     request: u64,
     len: u64,
-    shown: u64,
+    shown: Shown,
     base: u64,
 }
 
@@ -273,12 +273,17 @@ impl Tagged {
             return true;
         }
         let peer = match self.requests.get(request) {
-            Some(&State::Offered { shown: true, .. }) => {
+            Some(&State::Offered { shown: Shown { address: 1.., .. }, .. }) => {
                 // The receiver may be reading the buffer.
                 self.cancel(endpoint, request);
                 return true;
             }
-            Some(&State::Offered { to, .. }) => {
+            Some(&State::Offered { to, shown, .. }) => {
+                if let Some((key, _)) = shown.region {
+                    // Whoever is copying finds that it was taken back.
+                    endpoint.revoke(key);
+                    fence(Ordering::SeqCst);
+                }
                 self.answered(to);
                 to
             }
@@ -329,11 +334,11 @@ impl Tagged {
     /// A long or synchronous message is offered.
     pub(super) fn on_offer(&mut self, endpoint: &mut Endpoint, mut packet: Incoming<'_>) -> Flow {
         let (from, envelope) = (packet.from, Envelope::from_imm(packet.imm));
-        let (Some(request), Some(len), Some(shown)) =
-            (packet.read_u64(), packet.read_u64(), packet.read_u64())
-        else {
+        let (mut words, mut shown) = ([0; 2], [0; Shown::WORDS]);
+        if packet.read_words(&mut words) < words.len() || packet.read_words(&mut shown) < shown.len() {
             return Flow::Distrust;
-        };
+        }
+        let ([request, len], shown) = (words, Shown::from_words(from, shown));
         let told = packet.remaining() as u64;
         if told > len {
             return Flow::Distrust;
@@ -367,8 +372,8 @@ impl Tagged {
     ) -> Request {
         // What does not fit need not travel.
         let limit = len.min(sink.capacity()).max(base);
-        let fetched = match shown != 0 && base == 0 {
-            true => self.fetch(endpoint, from, shown, limit as usize, &mut sink),
+        let fetched = match shown.is_any() && base == 0 {
+            true => self.take_shown(endpoint, from, shown, limit as usize, &mut sink),
             false => Fetched::Unfit,
         };
         if fetched == Fetched::Whole || (limit == base && base == len) {
@@ -425,16 +430,14 @@ impl Tagged {
         Flow::Continue
     }
 
-    /// The receive whose message is arriving, and where its next bytes go.
-    pub(super) fn arriving_at(&mut self, ahead: &Ahead) -> Option<WireMut<'_>> {
-        let request = self.arriving(ahead)?;
-        match self.requests.get_mut(request)? {
-            State::Arriving { from, base, got, expected, sink, .. }
-                if (*from, *got, *expected) == (ahead.from, ahead.offset, ahead.total) =>
-            {
-                sink.place(*base + ahead.offset, ahead.len)
+    /// Where the next bytes of a message go that is arriving.
+    pub(super) fn arriving_at<'a>(&'a mut self, ahead: &Ahead, places: &mut Places<'a>) {
+        let Some(request) = self.arriving(ahead) else { return };
+        if let Some(State::Arriving { from, base, got, expected, sink, .. }) = self.requests.get_mut(request)
+        {
+            if (*from, *got, *expected) == (ahead.from, ahead.offset, ahead.total) {
+                sink.place(*base + ahead.offset, ahead.len, places);
             }
-            _ => None,
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use barewire_sys::userbuf::UserBuf;
 
 use super::body::{Sink, Source, take_user};
+use super::fetch::Shown;
 use super::matching::{Envelope, Link, Linked, NONE};
 use super::send::Mode;
 use crate::Peer;
@@ -90,7 +91,7 @@ pub(crate) enum State {
     /// A send that has not found room yet.
     Queued { to: Peer, envelope: Envelope, mode: Mode, len: u64, source: Source },
     /// A send whose receiver has been offered it; `told` bytes went with the offer, or word where all of them are.
-    Offered { to: Peer, tag: i32, len: u64, told: u64, shown: bool, source: Source },
+    Offered { to: Peer, tag: i32, len: u64, told: u64, shown: Shown, source: Source },
     /// A send whose rest, from `base` on, is being pushed.
     Pushing { sending: Sending, tag: i32, len: u64, base: u64, source: Source },
     /// A receive that waits for its message.

@@ -4,6 +4,7 @@ use barewire_sys::userbuf::UserBuf;
 use barewire_sys::wirebuf::WireMut;
 
 use super::body::Source;
+use super::fetch::Shown;
 use super::matching::Envelope;
 use super::requests::{Request, State, Status};
 use super::{EAGER, EAGER_BYTES_MAX, KEEP_BYTES, OFFER, OFFERS_MAX, REST, Tagged, WHOLE_BYTES_MAX};
@@ -37,7 +38,7 @@ const PIECE_BYTES: usize = 8 << 10;
 const ENDING_MAX: usize = 1 << 16;
 
 /// Bytes that open an offer: the sender's request, the message's length, and where its buffer is if it may be fetched.
-const OFFER_PREFIX: usize = 24;
+const OFFER_PREFIX: usize = 8 * (2 + Shown::WORDS);
 
 impl Tagged {
     /// Sends `len` bytes of `source`.
@@ -153,7 +154,7 @@ impl Tagged {
         let shown = self.shown(endpoint, to, len, source);
         // What the receiver may keep of it; `None` if not even an empty message.
         let affordable = self.credit.checked_sub(self.peers[to.index()].charged + KEEP_BYTES);
-        let at_once = mode == Mode::Standard && len <= EAGER_BYTES_MAX && shown == 0;
+        let at_once = mode == Mode::Standard && len <= EAGER_BYTES_MAX && !shown.is_any();
         if at_once && affordable.is_some_and(|most| len <= most) {
             return match len <= WHOLE_BYTES_MAX.min(endpoint.message_max(to)) as u64 {
                 true => self.push_whole(endpoint, to, request),
@@ -164,15 +165,14 @@ impl Tagged {
             return false;
         }
         let room = endpoint.packet_room(to).unwrap_or(0).saturating_sub(OFFER_PREFIX) as u64;
-        let told = match shown {
-            0 => len.min(affordable.unwrap_or(0)).min(room).min(WHOLE_BYTES_MAX as u64),
-            _ => 0,
+        let told = match shown.is_any() {
+            false => len.min(affordable.unwrap_or(0)).min(room).min(WHOLE_BYTES_MAX as u64),
+            true => 0,
         };
         let Some(State::Queued { source, .. }) = self.requests.get_mut(request) else { return true };
         let sent = endpoint.send_with(to, OFFER, envelope.to_imm(), told as usize + OFFER_PREFIX, |wire| {
-            wire.write_u64(request.to_wire());
-            wire.write_u64(len);
-            wire.write_u64(shown);
+            wire.write_words(&[request.to_wire(), len]);
+            wire.write_words(&shown.words());
             source.fill(0, wire);
         });
         if sent.is_ok() {
@@ -181,7 +181,7 @@ impl Tagged {
                 self.peers[to.index()].charged += told + KEEP_BYTES;
             }
             if let Some(State::Queued { source, .. }) = self.requests.replace(request, State::Done) {
-                let offered = State::Offered { to, tag: envelope.tag, len, told, shown: shown != 0, source };
+                let offered = State::Offered { to, tag: envelope.tag, len, told, shown, source };
                 self.requests.replace(request, offered);
             }
         }

@@ -8,7 +8,7 @@ use barewire_sys::rustix::net::{
     self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt,
 };
 use barewire_sys::tcp;
-use barewire_sys::wirebuf::{WireMut, WireRef};
+use barewire_sys::wirebuf::{Places, WireRef};
 
 /// Connections the kernel keeps for us until we accept them.
 const BACKLOG: i32 = 4096;
@@ -154,13 +154,13 @@ pub(crate) fn read(socket: &OwnedFd, into: &mut [u8]) -> Result<Option<usize>, E
     again(|| net::recv(socket, &mut *into, RecvFlags::DONTWAIT).map(|(_, n)| n))
 }
 
-/// Reads what has arrived into `place` and, once that is full, into `behind`; `None` if nothing has, `Some(0)` if nothing will.
+/// Reads what has arrived into `places` and, once they are full, into `behind`; `None` if nothing has, `Some(0)` if nothing will.
 pub(crate) fn read_into(
     socket: &OwnedFd,
-    place: &mut WireMut<'_>,
+    places: &Places<'_>,
     behind: &mut [u8],
 ) -> Result<Option<usize>, Errno> {
-    again(|| tcp::receive(socket, place, behind))
+    again(|| tcp::receive(socket, places, behind))
 }
 
 /// Writes what the socket takes of several parts now; `None` if it takes nothing.

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use barewire_sys::rustix::io::Errno;
-use barewire_sys::wirebuf::WireMut;
+use barewire_sys::wirebuf::Places;
 
 use super::net;
 use super::split::{Split, Splitter};
@@ -18,8 +18,8 @@ const READ_BYTES_MIN: usize = 80 << 10;
 
 /// Fewer bytes of a long message are copied faster than the kernel is told where they go.
 const DIRECT_BYTES_MIN: usize = 8 << 10;
-/// Bytes read behind those that go to their place: the beginning of what comes next.
-const BEHIND_BYTES: usize = 16 << 10;
+/// Bytes read of what comes behind a long message: enough to see whether another long one does, which then goes to its place.
+const BEHIND_BYTES: usize = 4 << 10;
 
 const _: () = assert!(READ_BYTES_MIN >= super::PACKET_BYTES_MAX + crate::wire::HEAD_BYTES);
 
@@ -38,6 +38,8 @@ pub(crate) struct TcpRx {
     pub credit: RecvCredit,
     /// What is in the buffer makes no packet.
     hungry: bool,
+    /// The last packet was a long one that went to its place: the next may be like it.
+    long_lately: bool,
     /// Why nothing more will be read.
     pub closing: Option<String>,
 }
@@ -54,6 +56,7 @@ impl TcpRx {
             held: 0,
             credit: RecvCredit::new(window),
             hungry: true,
+            long_lately: false,
             closing: None,
         }
     }
@@ -70,7 +73,8 @@ impl TcpRx {
             self.buffer.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
         }
-        let room = &mut self.buffer[self.end..];
+        let most = if std::mem::take(&mut self.long_lately) { self.end + BEHIND_BYTES } else { IN_BYTES };
+        let room = &mut self.buffer[self.end..most];
         let asked = room.len();
         let read = net::read(&self.socket, room);
         let n = self.got(read);
@@ -88,20 +92,21 @@ impl TcpRx {
         self.splitter.ahead().filter(|&(_, len)| len >= DIRECT_BYTES_MIN)
     }
 
-    /// Reads what is [ahead](TcpRx::ahead) straight to its place, and a little of what follows if the place takes all of it. Says how much
-    /// went to its place, and whether there may be more.
-    pub fn fill_place(&mut self, place: &mut WireMut<'_>) -> (usize, bool) {
+    /// Reads what is [ahead](TcpRx::ahead) straight to its places, and a little of what follows if they take all of it. Says how much
+    /// went there, and whether there may be more.
+    pub fn fill_places(&mut self, places: &Places<'_>) -> (usize, bool) {
         let len = self.splitter.ahead().map_or(0, |(_, len)| len);
-        let room = place.remaining();
+        let room = places.remaining();
         debug_assert!(room <= len, "what follows belongs elsewhere");
         (self.start, self.end) = (0, 0);
         let behind = if room == len { BEHIND_BYTES } else { 0 };
-        let read = net::read_into(&self.socket, place, &mut self.buffer[..behind]);
+        let read = net::read_into(&self.socket, places, &mut self.buffer[..behind]);
         let n = self.got(read);
         let placed = n.min(room);
         self.end = n - placed;
         self.hungry = self.end == 0;
         self.splitter.took(placed);
+        self.long_lately = true;
         (placed, n == room + behind)
     }
 

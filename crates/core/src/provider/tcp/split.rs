@@ -96,14 +96,27 @@ mod tests {
     use super::*;
     use crate::Port;
 
-    /// Feeds `stream` in portions, as reads of a socket would, and says what each message's bytes were.
-    fn received(stream: &[u8], portions: &[usize]) -> Result<Vec<(u64, Vec<u8>)>, &'static str> {
+    /// Feeds `stream` in portions, as reads of a socket would, some of them straight to their place if they may; says what each message's bytes
+    /// were.
+    fn received(
+        stream: &[u8],
+        portions: &[usize],
+        direct: bool,
+    ) -> Result<Vec<(u64, Vec<u8>)>, &'static str> {
         let (mut splitter, mut buffer, mut rest) = (Splitter::default(), Vec::new(), stream);
         let mut got: Vec<(u64, Vec<u8>)> = Vec::new();
         let mut portions = portions.iter().cycle();
         while !rest.is_empty() {
             let (now, later) = rest.split_at((*portions.next().unwrap()).min(rest.len()));
             rest = later;
+            let mut now = now;
+            if let (true, true, Some((stream, len))) = (direct, buffer.is_empty(), splitter.ahead()) {
+                let (placed, behind) = now.split_at(now.len().min(len));
+                let open = got.iter_mut().rev().find(|(id, _)| *id == stream).expect("it is open");
+                open.1.extend_from_slice(placed);
+                splitter.took(placed.len());
+                now = behind;
+            }
             buffer.extend_from_slice(now);
             loop {
                 match splitter.next(&buffer) {
@@ -136,6 +149,7 @@ mod tests {
         fn packets_come_out_as_they_went_in_however_the_stream_is_cut(
             messages in proptest::collection::vec((0usize..40_000, 0usize..20_000), 1..8),
             portions in proptest::collection::vec(1usize..10_000, 1..8),
+            direct: bool,
         ) {
             let (mut stream, mut sent) = (Vec::new(), Vec::new());
             for (i, &(first, second)) in messages.iter().enumerate() {
@@ -155,7 +169,7 @@ mod tests {
                 }
                 sent.push((id, bytes));
             }
-            prop_assert_eq!(received(&stream, &portions), Ok(sent));
+            prop_assert_eq!(received(&stream, &portions, direct), Ok(sent));
         }
 
         #[test]
