@@ -27,6 +27,15 @@ fn a_signal_is_named() {
 }
 
 #[test]
+fn a_rank_that_was_killed_is_named_though_another_failed_first() {
+    let script = "[ $PMI_RANK = 0 ] && exit 3; trap '' TERM; sleep 0.5; kill -KILL $$; sleep 100";
+    let ran = run(&["-n", "2", "sh", "-c", script]);
+    ran.expect(3, "ended with status 3");
+    assert!(ran.err.contains("rank 1") && ran.err.contains("was killed by SIGKILL"), "{ran:#?}");
+    assert!(!ran.err.contains("was ended"), "nobody ended it: {ran:#?}");
+}
+
+#[test]
 fn quiet_means_quiet() {
     assert_eq!(run(&["-n", "2", "-q", "false"]).err, "");
 }

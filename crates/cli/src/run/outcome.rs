@@ -48,11 +48,19 @@ pub enum Failure {
     NobodyReads,
 }
 
+impl Failure {
+    /// Whether a rank was killed by a signal, and not by the one that asks it to end.
+    pub fn is_a_kill(&self) -> bool {
+        let Failure::Rank { status, .. } = self else { return false };
+        ExitStatus::from_raw(*status).signal().is_some_and(|signal| signal != signal_hook::consts::SIGTERM)
+    }
+}
+
 /// Collects failures as they happen.
 #[derive(Debug, Default)]
 pub struct Outcome {
     first: Option<Failure>,
-    /// Ranks that failed later, before anybody was asked to end.
+    /// Ranks that failed later, and not because they were asked to end.
     also: Vec<(u32, i32)>,
 }
 

@@ -14,11 +14,22 @@ use crate::wire::Down;
 impl Launch<'_> {
     /// Something after which the job cannot go on.
     pub(super) fn fail(&mut self, failure: Failure) {
-        if matches!(self.phase, Phase::Stopping(_)) {
+        if let Phase::Stopping(until) = self.phase {
+            // So far ranks have only been asked to end: one that something else killed is why others gave up, or died beside them.
+            let only_asked = Instant::now() + AGENT_GRACE * self.levels() < until;
+            if only_asked && failure.is_a_kill() {
+                self.outcome.note(failure);
+                self.ended_by_us = self.ended_by_us.saturating_sub(1);
+            }
             return;
         }
         self.outcome.note(failure);
         self.stop();
+    }
+
+    /// Levels of the tree of agents.
+    fn levels(&self) -> u32 {
+        u32::try_from(self.tree.depth()).unwrap_or(1).max(1)
     }
 
     /// A rank failed, or a host: the job may go on if it is meant to.
@@ -48,8 +59,7 @@ impl Launch<'_> {
         // The rank that aborts the job ends by itself.
         let aborted = matches!(self.outcome.first(), Some(Failure::Abort { .. }));
         self.ended_by_us = running.saturating_sub(usize::from(aborted));
-        let levels = u32::try_from(self.tree.depth()).unwrap_or(1).max(1);
-        self.phase = Phase::Stopping(Instant::now() + self.options.kill_after + AGENT_GRACE * levels);
+        self.phase = Phase::Stopping(Instant::now() + self.options.kill_after + AGENT_GRACE * self.levels());
         self.report_at = None;
         self.progress_at = None;
         self.say_to_all(&Down::Stop);
