@@ -415,7 +415,7 @@ impl Endpoint {
     pub(crate) fn packet_room(&mut self, to: Peer) -> Result<usize, SendError> {
         self.peer_mut(to)?;
         match self.peers[to.index()].tx.payload_now(&mut self.pool) {
-            0 => Err(SendError::Full),
+            0 => self.starve(to).map(|()| 0),
             room => Ok(room),
         }
     }

@@ -248,11 +248,12 @@ impl Endpoint {
         rx.hold.arm(charge);
         let payload = WireRef::new(rx.payload(skip, len));
         let handled = self.dispatch(deliver, from, head, payload, open, &rx.hold);
-        rx.finish(skip + len, charge);
+        let kept = rx.finish(skip + len, charge);
         budget.spend(len);
         let stats = &mut self.peers[from.index()].stats;
         stats.received += 1;
         stats.received_bytes += len as u64;
+        stats.held += u64::from(kept);
         if let Some(count) = rx.credit.due() {
             self.return_credit(from, rx, count);
         }
@@ -273,7 +274,7 @@ impl Endpoint {
     pub(crate) fn direct_room(&mut self, to: Peer) -> Result<usize, SendError> {
         match &mut self.peer_mut(to)?.tx {
             Tx::Tcp(tx) => match tx.direct_now() {
-                0 => Err(SendError::Full),
+                0 => self.starve(to).map(|()| 0),
                 room => Ok(room),
             },
             _ => Err(SendError::Full),

@@ -7,29 +7,29 @@ use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
-use std::time::Duration;
 
-use barewire::core::{Config, job::Job};
 use barewire::fm::{Flow, Fm, Handler, Peer, Stream};
+
+pub use crate::wires::PATIENCE;
+use crate::wires::Wires;
 
 pub const H: Handler = Handler(1);
 pub const OTHER: Handler = Handler(2);
 pub const MET: Handler = Handler(900);
-pub const PATIENCE: Option<Duration> = Some(Duration::from_secs(30));
 
 /// Runs `body` once for each of `size` ranks, each on a thread of its own, with what `setup` returned. All are connected
 /// and have their handlers before, and nobody leaves before all are done.
 pub fn run<S>(
     size: u32,
-    config: &Config,
+    wires: &Wires,
     setup: impl Fn(&mut Fm) -> S + Sync,
     body: impl Fn(&mut Fm, S) + Sync,
 ) {
     thread::scope(|scope| {
-        for job in Job::threads(size).unwrap() {
-            let (setup, body, config) = (&setup, &body, config.clone());
+        for open in wires.opens(size) {
+            let (setup, body) = (&setup, &body);
             scope.spawn(move || {
-                let mut fm = Fm::open(job, config).unwrap();
+                let mut fm = Fm::new(open()).unwrap();
                 let (count, others) = (Arc::new(AtomicU64::new(0)), u64::from(fm.size()) - 1);
                 let counted = Arc::clone(&count);
                 fm.register(MET, move |_, _| {
@@ -53,8 +53,8 @@ pub fn tell_all(fm: &mut Fm) {
     }
 }
 
-pub fn alone(config: &Config) -> Fm {
-    Fm::open(Job::alone().unwrap(), config.clone()).unwrap()
+pub fn alone(wires: &Wires) -> Fm {
+    Fm::new(wires.opens(1).remove(0)()).unwrap()
 }
 
 pub fn pattern(len: usize, salt: usize) -> Vec<u8> {

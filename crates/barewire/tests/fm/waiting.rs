@@ -8,15 +8,16 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use barewire::core::{Config, job::Job};
 use barewire::fm::{Flow, Fm, Peer, SendError, Stream};
 
 use crate::kit::*;
+use crate::wires::Wires;
 
-pub fn a_suspended_handler_holds_its_credit_and_stops_the_sender(config: &Config) {
+pub fn a_suspended_handler_holds_its_credit_and_stops_the_sender(wires: &Wires) {
     const LEN: usize = 16 << 20;
+    let config = &wires.config;
     let (gate, bound) =
-        (Gate::default(), (4 * config.ring_bytes + config.pool_bytes + config.credit_bytes) as u64);
+        (Gate::default(), (4 * config.ring_bytes + config.pool_bytes + 2 * config.credit_bytes) as u64);
     let setup = |fm: &mut Fm| {
         let (tell, told) = mpsc::channel();
         let gate = gate.clone();
@@ -32,7 +33,7 @@ pub fn a_suspended_handler_holds_its_credit_and_stops_the_sender(config: &Config
         });
         told
     };
-    run(2, config, setup, |fm, told| {
+    run(2, wires, setup, |fm, told| {
         let other = Peer(1 - fm.me().0);
         if fm.me() == Peer(0) {
             let data = pattern(LEN, 3);
@@ -64,7 +65,7 @@ pub fn a_suspended_handler_holds_its_credit_and_stops_the_sender(config: &Config
 }
 
 /// More bytes are echoed than all credit together.
-pub fn handlers_that_send_are_suspended_until_there_is_room(config: &Config) {
+pub fn handlers_that_send_are_suspended_until_there_is_room(wires: &Wires) {
     let setup = |fm: &mut Fm| {
         fm.register_stream(H, |mut stream: Stream| async move {
             let mut back = stream.sender().begin_message(stream.from(), stream.len(), OTHER);
@@ -80,7 +81,7 @@ pub fn handlers_that_send_are_suspended_until_there_is_room(config: &Config) {
         });
         collect(fm, OTHER)
     };
-    run(2, config, setup, |fm, told| {
+    run(2, wires, setup, |fm, told| {
         if fm.me() == Peer(1) {
             return;
         }
@@ -97,7 +98,7 @@ pub fn handlers_that_send_are_suspended_until_there_is_room(config: &Config) {
     });
 }
 
-pub fn a_handler_whose_sender_is_lost_is_dropped(config: &Config) {
+pub fn a_handler_whose_sender_is_lost_is_dropped(wires: &Wires) {
     struct Tell(mpsc::Sender<&'static str>);
     impl Drop for Tell {
         fn drop(&mut self) {
@@ -105,15 +106,15 @@ pub fn a_handler_whose_sender_is_lost_is_dropped(config: &Config) {
         }
     }
     thread::scope(|scope| {
-        let mut jobs = Job::threads(2).unwrap().into_iter();
-        let (first, second) = (jobs.next().unwrap(), jobs.next().unwrap());
+        let mut opens = wires.opens(2).into_iter();
+        let (first, second) = (opens.next().unwrap(), opens.next().unwrap());
         scope.spawn(|| {
-            let mut fm = Fm::open(first, config.clone()).unwrap();
+            let mut fm = Fm::new(first()).unwrap();
             let mut message = fm.begin_message(Peer(1), 1000, H).unwrap();
             message.piece(b"half of it").unwrap();
             std::mem::forget(message); // dies in the middle
         });
-        let mut fm = Fm::open(second, config.clone()).unwrap();
+        let mut fm = Fm::new(second()).unwrap();
         let (tell, told) = mpsc::channel();
         fm.register_stream(H, move |mut stream: Stream| {
             let tell = Tell(tell.clone());
@@ -164,8 +165,8 @@ impl<F: Future> Future for OnlyWhenWoken<F> {
     }
 }
 
-pub fn a_receive_inside_another_future_is_woken(config: &Config) {
-    let mut fm = alone(config);
+pub fn a_receive_inside_another_future_is_woken(wires: &Wires) {
+    let mut fm = alone(wires);
     let (tell, told) = mpsc::channel();
     fm.register_stream(H, move |mut stream: Stream| {
         let tell = tell.clone();
@@ -184,8 +185,8 @@ pub fn a_receive_inside_another_future_is_woken(config: &Config) {
     assert_eq!(fm.counters().staged_bytes, 0);
 }
 
-pub fn a_stream_taken_elsewhere_is_at_its_end(config: &Config) {
-    let mut fm = alone(config);
+pub fn a_stream_taken_elsewhere_is_at_its_end(wires: &Wires) {
+    let mut fm = alone(wires);
     let (tell, told) = mpsc::channel();
     fm.register_stream(H, move |stream: Stream| {
         tell.send(stream).unwrap();
@@ -237,9 +238,9 @@ fn echo_to_asker(fm: &mut Fm, told: Told) {
     }
 }
 
-pub fn extract_can_be_awaited_under_a_plain_executor(config: &Config) {
+pub fn extract_can_be_awaited_under_a_plain_executor(wires: &Wires) {
     let setup = |fm: &mut Fm| collect(fm, if fm.me() == Peer(0) { OTHER } else { H });
-    run(2, config, setup, |fm, told| {
+    run(2, wires, setup, |fm, told| {
         if fm.me() == Peer(0) {
             let extract = async |fm: &mut Fm| {
                 fm.extract_async(usize::MAX).await.unwrap();
@@ -251,9 +252,9 @@ pub fn extract_can_be_awaited_under_a_plain_executor(config: &Config) {
     });
 }
 
-pub fn extract_can_be_awaited_under_tokio(config: &Config) {
+pub fn extract_can_be_awaited_under_tokio(wires: &Wires) {
     let setup = |fm: &mut Fm| collect(fm, if fm.me() == Peer(0) { OTHER } else { H });
-    run(2, config, setup, |fm, told| {
+    run(2, wires, setup, |fm, told| {
         if fm.me() == Peer(0) {
             tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap().block_on(async {
                 let fd = fm.endpoint().fd().try_clone_to_owned().unwrap();
@@ -272,9 +273,9 @@ pub fn extract_can_be_awaited_under_tokio(config: &Config) {
     });
 }
 
-pub fn a_handler_woken_by_another_thread_ends_a_sleep(config: &Config) {
+pub fn a_handler_woken_by_another_thread_ends_a_sleep(wires: &Wires) {
     for by_async in [false, true] {
-        let mut fm = alone(config);
+        let mut fm = alone(wires);
         let (tell, told) = mpsc::channel();
         let (gate, gate_there) = (Gate::default(), Gate::default());
         let opened = gate.clone();

@@ -140,15 +140,17 @@ impl TcpRx {
         &self.buffer[self.start + skip..][..len]
     }
 
-    /// Ends a packet of `bytes` in all: kept by the handler, or done with.
+    /// Ends a packet of `bytes` in all: kept by the handler, or done with. Says whether it was kept.
     #[inline]
-    pub fn finish(&mut self, bytes: usize, charge: u64) {
+    pub fn finish(&mut self, bytes: usize, charge: u64) -> bool {
         self.start += bytes;
-        if self.hold.take() {
+        let kept = self.hold.take();
+        if kept {
             self.held += charge;
         } else {
             self.credit.finish(charge);
         }
+        kept
     }
 
     /// Gives back what dropped frames had been charged.
