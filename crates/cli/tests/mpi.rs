@@ -69,7 +69,7 @@ fn what_was_sent_arrives_while_its_sender_does_something_else() {
 #[test]
 fn abort_ends_all_ranks_with_its_code() {
     let libraries = libraries("abort");
-    let ran = on_ours(&compile("abort", &libraries), &libraries, 3);
+    let ran = on_ours(&compile("abort", &libraries), &libraries, 3, "BAREWIRE_TCP=0");
     ran.expect(7, "MPI_Abort was called with error code 7");
 }
 
@@ -83,11 +83,14 @@ fn same_output(name: &str, sizes: &[u32]) {
     let libraries = libraries(name);
     let program = compile(name, &libraries);
     for &size in sizes {
-        let ours = on_ours(&program, &libraries, size);
-        assert_eq!(ours.code, Some(0), "{size} ranks: {ours:#?}");
-        let all_well =
-            ours.lines().iter().filter(|line| line.ends_with(": 0 failures")).count() == size as usize;
-        assert!(all_well, "{size} ranks: {ours:#?}");
+        let [over_tcp, ours] = ["BAREWIRE_TCP=1", "BAREWIRE_TCP=0"].map(|wire| {
+            let ran = on_ours(&program, &libraries, size, wire);
+            assert_eq!(ran.code, Some(0), "{size} ranks, {wire}: {ran:#?}");
+            let well = ran.lines().iter().filter(|line| line.ends_with(": 0 failures")).count();
+            assert_eq!(well, size as usize, "{size} ranks, {wire}: {ran:#?}");
+            ran
+        });
+        assert_eq!(ours.lines(), over_tcp.lines(), "{size} ranks");
         // With more ranks than processors MPICH spins for minutes.
         if let Some(prefix) = std::env::var_os(MPICH).filter(|_| size <= 3) {
             let theirs = on_mpich(&program, Path::new(&prefix), size);
@@ -96,10 +99,10 @@ fn same_output(name: &str, sizes: &[u32]) {
     }
 }
 
-fn on_ours(program: &Path, libraries: &Path, size: u32) -> Ran {
+fn on_ours(program: &Path, libraries: &Path, size: u32, wire: &str) -> Ran {
     let path = format!("LD_LIBRARY_PATH={}", libraries.display());
     let program = program.to_str().expect("a path of ours is text");
-    run(&["-n", &size.to_string(), "env", &path, program])
+    run(&["-n", &size.to_string(), "env", &path, wire, program])
 }
 
 fn on_mpich(program: &Path, prefix: &Path, size: u32) -> Ran {

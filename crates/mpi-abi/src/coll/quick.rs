@@ -17,8 +17,9 @@ use std::ffi::c_int;
 
 /// Longest data that is combined on the stack.
 const COMBINE_MAX: usize = 1024;
-/// Longer data is combined by everybody if so few do it, in chunks that stay in the first cache.
+/// Longer data is combined by everybody if so few do it.
 const COMBINERS_MAX: usize = 4;
+/// Still longer data is combined by shares; so much of it is given at a time, which stays in the first cache.
 const CHUNK: usize = 16 << 10;
 
 /// Elements of a predefined type.
@@ -109,36 +110,111 @@ pub fn allreduce(comm: &CommRef, mine: Memory, into: Plain, op: MPI_Op) -> Optio
     Some(match place.len() {
         0..=64 => combine_all::<64>(turn, combine, given, place),
         65..=COMBINE_MAX => combine_all::<COMBINE_MAX>(turn, combine, given, place),
-        _ => combine_chunks(turn, combine, given, place),
+        1025..=4096 => combine_all::<4096>(turn, combine, given, place),
+        4097..=CHUNK => combine_all::<CHUNK>(turn, combine, given, place),
+        len => {
+            let mine = Some(mine).filter(|mine| !mine.is_in_place());
+            Shares { turn, combine, mine, into: into.memory, len, room: Vec::new() }.combine()
+        }
     })
 }
 
-/// Combines chunk after chunk; the next one is given before the last one is taken, so that nobody waits for it.
-fn combine_chunks(turn: Turn<'_>, combine: Combine, mine: UserBuf, into: UserBuf) -> Result<()> {
-    let chunk = |at: usize| (at * CHUNK, CHUNK.min(into.len().saturating_sub(at * CHUNK)));
-    let give = |at: usize| {
-        let (start, len) = chunk(at);
-        let number = turn.number();
-        let given = turn.give(number, len as u64, |wire| {
-            mine.wire_ref(start, len).map(|mut from| wire.write_from(&mut from));
-        });
-        given.map(|()| number)
-    };
-    let mut room = vec![0; 2 * CHUNK];
-    let (first, second) = room.split_at_mut(CHUNK);
-    let mut number = give(0)?;
-    let mut outcome = Ok(());
-    for at in 0..into.len().div_ceil(CHUNK) {
-        let (start, len) = chunk(at);
-        let next = if start + len < into.len() { give(at + 1)? } else { number };
-        let total = turn.total(number, combine, &mut first[..len], &mut second[..len]);
-        outcome = outcome.and(total.map(|total| {
-            into.wire_mut(start, len).map(|mut place| place.write(total));
-        }));
-        turn.leave(number);
-        number = next;
+/// Long data that is combined by shares: of each block every rank gives the others theirs, combines its own, and gives them the result.
+struct Shares<'a> {
+    turn: Turn<'a>,
+    combine: Combine,
+    /// Where this rank's operands are, if not where the result goes.
+    mine: Option<Memory>,
+    into: Memory,
+    len: usize,
+    /// Operands of others.
+    room: Vec<u8>,
+}
+
+impl Shares<'_> {
+    fn combine(mut self) -> Result<()> {
+        let block = self.turn.board.size * (CHUNK / (self.turn.board.size - 1)).next_multiple_of(64);
+        let blocks: Vec<_> =
+            (0..self.len).step_by(block).map(|start| (start, block.min(self.len - start))).collect();
+        let mut operands = self.turn.number();
+        self.give_operands(operands, blocks[0])?;
+        let mut outcome = Ok(());
+        for (at, &this) in blocks.iter().enumerate() {
+            let (now, results) = (operands, self.turn.number());
+            // The next operands are given before these are taken, so that nobody waits for them.
+            if let Some(&next) = blocks.get(at + 1) {
+                operands = self.turn.number();
+                self.give_operands(operands, next)?;
+            }
+            outcome = outcome.and(self.combine_own(now, this));
+            self.give_result(results, this)?;
+            outcome = outcome.and(self.take_results(results, this));
+            self.turn.leave(results);
+        }
+        outcome
     }
-    outcome
+
+    /// Where a rank's share of a block is, and how long.
+    fn share(&self, (start, len): (usize, usize), rank: usize) -> (i64, usize) {
+        let each = len.div_ceil(self.turn.board.size).next_multiple_of(64);
+        let (from, to) = ((rank * each).min(len), ((rank + 1) * each).min(len));
+        ((start + from) as i64, to - from)
+    }
+
+    /// The ranks that `giver` gives a share of theirs, as these lie in what it gives.
+    fn receivers(&self, giver: usize) -> impl Iterator<Item = usize> + Clone + use<> {
+        (0..self.turn.board.size).filter(move |&rank| rank != giver)
+    }
+
+    fn give_operands(&self, number: u64, block: (usize, usize)) -> Result<()> {
+        let mine = self.mine.unwrap_or(self.into);
+        let shares = self.receivers(self.turn.board.rank).map(|rank| self.share(block, rank));
+        let all: usize = shares.clone().map(|(_, len)| len).sum();
+        self.turn.give(number, all as u64, |wire| {
+            shares.for_each(|(at, len)| write(mine.user(at, len), wire));
+        })
+    }
+
+    /// Combines this rank's share of a block. All operations here commute, and nobody else combines the same share, so the result is
+    /// the same everywhere whatever the order.
+    fn combine_own(&mut self, number: u64, block: (usize, usize)) -> Result<()> {
+        let rank = self.turn.board.rank;
+        let (at, len) = self.share(block, rank);
+        let mut into = self.into;
+        for (step, from) in self.turn.others().enumerate() {
+            let before = self.receivers(from).filter(|&other| other < rank);
+            let skip = before.map(|other| self.share(block, other).1).sum();
+            let all = self.receivers(from).map(|other| self.share(block, other).1).sum();
+            let mut came = self.turn.exact_gift(from, number, all)?;
+            came.discard(skip);
+            match self.mine {
+                Some(mine) if step == 0 => {
+                    into.user(at, len).wire_mut(0, len).map(|mut place| place.write_from(&mut came));
+                    (self.combine)(mine.bytes(at, len)?, into.bytes_mut(at, len)?);
+                }
+                _ => {
+                    self.room.resize(len, 0);
+                    came.read(&mut self.room);
+                    (self.combine)(&self.room, into.bytes_mut(at, len)?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn give_result(&self, number: u64, block: (usize, usize)) -> Result<()> {
+        let (at, len) = self.share(block, self.turn.board.rank);
+        self.turn.give(number, len as u64, |wire| write(self.into.user(at, len), wire))
+    }
+
+    fn take_results(&self, number: u64, block: (usize, usize)) -> Result<()> {
+        for from in self.turn.others() {
+            let (at, len) = self.share(block, from);
+            let mut came = self.turn.exact_gift(from, number, len)?;
+            take(self.into.user(at, len), &mut came)?;
+        }
+        Ok(())
+    }
 }
 
 fn combine_all<const MOST: usize>(
@@ -204,7 +280,7 @@ pub fn alltoall(comm: &CommRef, parts: Plain, places: Plain) -> Option<Result<()
     Some(outcome)
 }
 
-impl Turn<'_> {
+impl<'a> Turn<'a> {
     /// Combines what all ranks gave, in their order, which is the same everywhere: so is the result. In one of the two rooms.
     #[inline]
     fn total<'r>(
@@ -226,11 +302,15 @@ impl Turn<'_> {
     /// Reads what a rank gave, which has to be as long as everybody's.
     #[inline]
     fn read_gift(&self, rank: usize, number: u64, into: &mut [u8]) -> Result<()> {
+        self.exact_gift(rank, number, into.len())?.read(into);
+        Ok(())
+    }
+
+    /// What a rank gave, if it is as long as it has to be.
+    #[inline]
+    fn exact_gift(&self, rank: usize, number: u64, len: usize) -> Result<WireRef<'a>> {
         match self.gift(rank, number)? {
-            Gift::Here(mut bytes) if bytes.remaining() == into.len() => {
-                bytes.read(into);
-                Ok(())
-            }
+            Gift::Here(bytes) if bytes.remaining() == len => Ok(bytes),
             _ => Err(Error::new(Class::Truncate, format!("rank {rank} gave more or less than this rank"))),
         }
     }

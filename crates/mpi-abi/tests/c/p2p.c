@@ -298,6 +298,42 @@ static void contexts(void) {
     MPI_Comm_free(&copy); MPI_Comm_free(&half); MPI_Comm_free(&reversed);
 }
 
+/* Long messages into stripes, and out of them: wide ones, narrow ones, more than the system takes at a time, fewer than there is room for. */
+static void stripes(void) {
+    static const struct { int count, width, gap; } kinds[] = {{4, 65536, 65536}, {20, 30000, 17}, {3, 400000, 1}, {9000, 33, 5}, {2, 5, 300000}};
+    for (int k = 0; k < 5; k++) {
+        int count = kinds[k].count, width = kinds[k].width, step = width + kinds[k].gap, len = count * width;
+        char *flat = malloc(len), *striped = malloc((size_t)count * step);
+        MPI_Datatype type;
+        MPI_Request r[2];
+        MPI_Status s[2];
+        MPI_Type_create_hvector(count, width, step, MPI_CHAR, &type);
+        MPI_Type_commit(&type);
+        for (int round = 0; round < 4; round++) {
+            int good = 1, sent = round == 3 ? len / 2 : len, got;
+            put(flat, len, rank + k + round);
+            memset(striped, 99, (size_t)count * step);
+            MPI_Irecv(striped, 1, type, before, 70, MPI_COMM_WORLD, &r[0]);
+            MPI_Isend(flat, sent, MPI_CHAR, next, 70, MPI_COMM_WORLD, &r[1]);
+            MPI_Waitall(2, r, s);
+            MPI_Get_count(&s[0], MPI_CHAR, &got);
+            CHECK(got == sent);
+            for (int i = 0; i < count * step; i++) {
+                int at = i / step * width + i % step;
+                good &= striped[i] == (i % step < width && at < sent ? fill(at, before + k + round) : 99);
+            }
+            CHECK(good);
+            memset(flat, 0, len);
+            MPI_Irecv(flat, len, MPI_CHAR, next, 71, MPI_COMM_WORLD, &r[0]);
+            MPI_Isend(striped, 1, type, before, 71, MPI_COMM_WORLD, &r[1]);
+            MPI_Waitall(2, r, s);
+            CHECK(is(flat, sent, rank + k + round));
+        }
+        MPI_Type_free(&type);
+        free(flat); free(striped);
+    }
+}
+
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -307,6 +343,7 @@ int main(int argc, char **argv) {
     modes();
     blocking();
     holes();
+    stripes();
     many();
     persistent();
     matched();
