@@ -107,7 +107,7 @@ fn on_ours(program: &Path, libraries: &Path, size: u32, wire: &str) -> Ran {
 
 fn on_mpich(program: &Path, prefix: &Path, size: u32) -> Ran {
     let mut command = Command::new("timeout");
-    command.args(["-k", "5", "60"]).arg(prefix.join("bin/mpiexec"));
+    command.args(["-k", "5", "300"]).arg(prefix.join("bin/mpiexec"));
     command.args(["-n", &size.to_string()]).arg(program).env("LD_LIBRARY_PATH", prefix.join("lib"));
     command.output().expect("timeout and mpiexec start").into()
 }

@@ -11,7 +11,7 @@ mod rx;
 mod split;
 mod tx;
 
-use crate::wire::{HEAD_BYTES, Head, Kind};
+use crate::wire::{Begin, HEAD_BYTES, Head, Kind};
 
 pub(crate) use rx::TcpRx;
 pub(crate) use split::Split;
@@ -21,8 +21,9 @@ pub(crate) use tx::TcpTx;
 
 /// Longest payload of one packet.
 pub(crate) const PACKET_BYTES_MAX: usize = 64 << 10;
-/// Longest payload of a packet of a long message that is sent from where it is: what one system call moves.
-pub(crate) const PIECE_BYTES_MAX: usize = 256 << 10;
+/// Longest payload of a packet of a long message that is sent from where it is: what one system call moves. A round number of bytes and
+/// what opens the message.
+pub(crate) const PIECE_BYTES_MAX: usize = (256 << 10) + Begin::BYTES;
 
 const _: () = assert!((PACKET_BYTES_MAX + HEAD_BYTES) as u64 <= crate::credit::CHARGE_MAX);
 
