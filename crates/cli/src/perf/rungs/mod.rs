@@ -17,8 +17,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use barewire_core::tagged::Tagged;
-use barewire_core::{Deliver, Endpoint, Flow, Incoming, Peer, Port, SendError};
+use barewire_core::{Ahead, Deliver, Endpoint, Flow, Incoming, Peer, Port, SendError};
 use barewire_sys::cpu::cpu_time;
+use barewire_sys::wirebuf::Places;
 
 use super::figures::median;
 use super::trips::Trips;
@@ -248,8 +249,11 @@ pub struct Kept {
 
 impl Kept {
     fn new(endpoint: &Endpoint) -> Kept {
+        let mut tagged = Tagged::new(endpoint);
+        // As MPI does.
+        tagged.show_buffers();
         Kept {
-            tagged: Tagged::new(endpoint),
+            tagged,
             limits: None,
             sockets: sockets::Sockets::default(),
             ipc: ipc::Ipc::default(),
@@ -390,6 +394,14 @@ impl Deliver for Side<'_> {
         }
         self.inbox.keep(packet);
         Flow::Continue
+    }
+
+    fn place<'b>(&'b mut self, ahead: &Ahead, places: &mut Places<'b>) {
+        self.tagged.place(ahead, places);
+    }
+
+    fn placed(&mut self, endpoint: &mut Endpoint, ahead: &Ahead) -> Flow {
+        self.tagged.placed(endpoint, ahead)
     }
 }
 
