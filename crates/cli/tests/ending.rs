@@ -28,8 +28,12 @@ fn a_signal_is_named() {
 
 #[test]
 fn a_rank_that_was_killed_is_named_though_another_failed_first() {
-    let script = "[ $PMI_RANK = 0 ] && exit 3; trap '' TERM; sleep 0.5; kill -KILL $$; sleep 100";
-    let ran = run(&["-n", "2", "sh", "-c", script]);
+    // It kills itself when it is asked to end, which is after the other's failure.
+    let ready = std::env::temp_dir().join(format!("barewire-killed-{}", std::process::id()));
+    let script = "if [ $PMI_RANK = 1 ]; then trap 'kill -KILL $$' TERM; : >\"$0\"; sleep 100 & wait; fi
+        while [ ! -e \"$0\" ]; do sleep 0.01; done; exit 3";
+    let ran = run(&["-n", "2", "sh", "-c", script, ready.to_str().expect("a path of ours is text")]);
+    let _ = std::fs::remove_file(&ready);
     ran.expect(3, "ended with status 3");
     assert!(ran.err.contains("rank 1") && ran.err.contains("was killed by SIGKILL"), "{ran:#?}");
     assert!(!ran.err.contains("was ended"), "nobody ended it: {ran:#?}");
