@@ -254,10 +254,19 @@ impl Endpoint {
         if now < dial.next_at || dial.attempts.iter().any(|attempt| attempt.proved) {
             return;
         }
+        if dial.next == 0 {
+            if let Some(card) = &self.peers[dial.to.index()].card {
+                dial.addresses = net::candidates(&card.tcp, card.host == self.identity.host);
+            }
+        }
         let Some(&address) = dial.addresses.get(dial.next) else {
             if dial.attempts.is_empty() {
-                // Who was called by address is there or is not; a member of a job may still be starting.
+                // Who was called by address is there or is not; a member of a job may still be starting, or have started anew
+                // at another address. If nobody can tell, it stays with this one.
                 dial.hopeless = self.at_large.is_some();
+                if !dial.hopeless {
+                    let _ = self.directory.request(dial.to.0);
+                }
                 dial.next = 0;
                 dial.next_at = now + PAUSES[dial.rounds.min(PAUSES.len() - 1)];
                 dial.rounds += 1;
