@@ -84,9 +84,10 @@ impl<L: Deliver> Shared<L> {
     ) -> Result<(), WaitError> {
         let mut idle = Idle::default();
         let mut started: Option<Instant> = None;
-        let mut looks = self.with(|endpoint, _| endpoint.patience.looks()).min(LOOKS_MAX);
+        let (mut looks, yield_for) =
+            self.with(|endpoint, _| (endpoint.patience.looks(), endpoint.config.yield_for));
         loop {
-            for _ in 0..looks {
+            for _ in 0..looks.min(LOOKS_MAX) {
                 let mut pair = self.lock();
                 let (endpoint, layer) = &mut *pair;
                 if endpoint.progress(layer, usize::MAX) > 0 {
@@ -104,9 +105,8 @@ impl<L: Deliver> Shared<L> {
             if timeout.is_some_and(|timeout| waited >= timeout) {
                 return Err(WaitError::TimedOut);
             }
-            let yield_for = self.with(|endpoint, _| endpoint.config.yield_for);
             if idle.is_enough(now, yield_for).is_none() {
-                looks = self.with(|endpoint, _| endpoint.patience.yielded_at(now)).min(LOOKS_MAX);
+                looks = self.with(|endpoint, _| endpoint.patience.yielded_at(now));
             } else {
                 let left = timeout.map_or(NAP, |timeout| timeout.saturating_sub(waited).min(NAP));
                 if self.sleep(left, &mut done)? {
