@@ -15,6 +15,7 @@ use crate::at_large::AtLarge;
 use crate::config::Config;
 use crate::connect::Identity;
 use crate::error::{Full, OpenError, SendError};
+use crate::expect::Expecting;
 use crate::job::{Directory, Job};
 use crate::patience::Patience;
 use crate::peer::{PeerEntry, PeerState, PeerTable};
@@ -42,6 +43,7 @@ pub struct Endpoint {
     pub(crate) turn: usize,
     /// When to look at what rings no bell in memory.
     pub(crate) rounds: Rounds,
+    pub(crate) expecting: Expecting,
     /// Peers with something in their outbox.
     pub(crate) deferring: Vec<Peer>,
     /// Peers at which a send found no room.
@@ -153,6 +155,7 @@ impl Endpoint {
             inbound: Vec::new(),
             turn: 0,
             rounds: Rounds::default(),
+            expecting: Expecting::default(),
             deferring: Vec::new(),
             starving: Vec::new(),
             exports: Exports::default(),

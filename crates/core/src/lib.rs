@@ -30,6 +30,7 @@ mod credit;
 mod datagrams;
 pub mod endpoint;
 pub mod error;
+mod expect;
 mod explain;
 pub mod filter;
 #[cfg(any(test, fuzzing))]

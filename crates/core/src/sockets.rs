@@ -332,6 +332,24 @@ impl Endpoint {
         }
     }
 
+    /// [`Endpoint::flush`], and whether all that was sent to a peer now gets there even if this process does nothing more.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Port, job::Job};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// endpoint.send(endpoint.me(), Port(1), 0, b"to myself").unwrap();
+    /// assert!(endpoint.flush_to(endpoint.me()));
+    /// ```
+    #[inline(always)]
+    pub fn flush_to(&mut self, to: Peer) -> bool {
+        if self.deferring.is_empty() && !self.sockets.has_bundles() {
+            return true;
+        }
+        self.flush();
+        let (taken, all) = self.passed_on(to);
+        taken == all
+    }
+
     /// How many bytes the system has taken of what was sent to a peer, and how many it is to take. Once the first has come to what
     /// the second was, what was sent before that gets there even if this process does nothing more. Over shared memory it
     /// does in any case, and both are zero.

@@ -390,15 +390,21 @@ impl<T> Gate<T> {
     /// Uses the value.
     #[inline(always)]
     pub fn enter<R>(&self, body: impl FnOnce(&mut T) -> R) -> Result<R> {
+        self.try_enter(body).ok_or_else(crowded)
+    }
+
+    /// Uses the value, unless a call is under way.
+    #[inline(always)]
+    pub fn try_enter<R>(&self, body: impl FnOnce(&mut T) -> R) -> Option<R> {
         // SYNC busy: the program orders its calls; the flag only finds a call inside another.
         if self.busy.load(Ordering::Relaxed) {
-            return Err(crowded());
+            return None;
         }
         self.busy.store(true, Ordering::Relaxed);
         // SAFETY: nobody else is inside: see above.
         let result = body(unsafe { &mut *self.value.get() });
         self.busy.store(false, Ordering::Relaxed);
-        Ok(result)
+        Some(result)
     }
 }
 

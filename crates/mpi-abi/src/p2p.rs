@@ -13,6 +13,7 @@ use crate::world::{ANY_SOURCE, bad, world};
 use barewire::core::tagged::{self, Envelope, Mode, Received, Sent, Want};
 use barewire::core::{Endpoint, Peer, SendError};
 use barewire::mpi::error::{Class, Error, Result};
+use barewire_sys::userbuf::UserBuf;
 
 /// The arguments that describe one side of a message.
 #[derive(Clone, Copy)]
@@ -48,31 +49,28 @@ impl Message {
         }
     }
 
-    /// Sends it if it is a plain one that can go at once, and then asks for what came of it; `None` if nothing has happened.
+    /// The short way of a plain message: what and with whom, to a door that one thread at a time passes. `None` if it is not plain or does
+    /// not go that way, and nothing has happened; what was wrong, if anything, the long way finds again.
     #[inline(always)]
-    fn send_now<R>(
+    fn at_once<R>(
         &self,
-        comm: &CommRef,
-        then: impl FnOnce(&mut Endpoint, &Requests, Peer) -> R,
-    ) -> Result<Option<R>> {
-        let Some(bytes) = plain(self.memory, self.count, self.datatype) else { return Ok(None) };
-        let Some((to, envelope)) = plain_partner(comm, self.rank, self.tag) else { return Ok(None) };
-        comm.net.with(|endpoint, layer| {
-            let sent = layer.tagged.send_now(endpoint, to, envelope, bytes).map_err(send_error)?;
-            Ok(sent.then(|| then(endpoint, &layer.requests, to)))
-        })?
+        comm: MPI_Comm,
+        body: impl FnOnce(&Net, &mut Endpoint, &mut Layer, (Peer, Envelope, UserBuf)) -> Option<R>,
+    ) -> Option<R> {
+        let comm = world().comm(comm).ok()?;
+        let bytes = plain(self.memory, self.count, self.datatype)?;
+        let (peer, envelope) = plain_partner(&comm, self.rank, self.tag)?;
+        comm.net.with_alone(|endpoint, layer| body(&comm.net, endpoint, layer, (peer, envelope, bytes)))
     }
 
     /// Posts it if it is a plain one and has not come yet, and then asks for what came of it; `None` if nothing has happened.
     #[inline(always)]
     fn post_now<R>(
         &self,
-        comm: &CommRef,
+        comm: MPI_Comm,
         then: impl FnOnce(&mut Requests, tagged::Request) -> R,
-    ) -> Result<Option<R>> {
-        let Some(bytes) = plain(self.memory, self.count, self.datatype) else { return Ok(None) };
-        let Some((from, envelope)) = plain_partner(comm, self.rank, self.tag) else { return Ok(None) };
-        comm.net.with(|endpoint, layer| {
+    ) -> Option<R> {
+        self.at_once(comm, |_, endpoint, layer, (from, envelope, bytes)| {
             let posted = layer.tagged.post_now(endpoint, from, envelope, bytes)?;
             Some(then(&mut layer.requests, posted))
         })
@@ -84,21 +82,34 @@ impl Message {
 }
 
 /// Sends and waits until the send has ended.
-#[inline]
+#[inline(always)]
 pub fn send(message: Message, comm: MPI_Comm, mode: Mode) -> Result<()> {
-    let comm = world().comm(comm)?;
-    if mode == Mode::Standard {
-        let passed_on = message.send_now(&comm, |endpoint, _, to| {
-            endpoint.flush();
-            let (taken, all) = endpoint.passed_on(to);
-            (taken < all).then_some(to)
-        })?;
-        match passed_on {
-            Some(None) => return Ok(()),
-            Some(Some(to)) => return comm.net.pass_on(to),
-            None => {}
-        }
+    let sent = || {
+        message.at_once(comm, |_, endpoint, layer, (to, envelope, bytes)| {
+            let sent = layer.tagged.send_now(endpoint, to, envelope, bytes).unwrap_or(false);
+            sent.then(|| endpoint.flush_to(to))
+        })
+    };
+    match if mode == Mode::Standard { sent() } else { None } {
+        Some(true) => Ok(()),
+        Some(false) => pass_on(&message, comm),
+        None => send_later(&message, comm, mode),
     }
+}
+
+/// Waits until the system has taken what was sent.
+#[cold]
+fn pass_on(message: &Message, comm: MPI_Comm) -> Result<()> {
+    let comm = world().comm(comm)?;
+    match target(&comm, message.rank, message.tag)? {
+        Some((to, _)) => comm.net.pass_on(to),
+        None => Ok(()),
+    }
+}
+
+#[inline(never)]
+fn send_later(message: &Message, comm: MPI_Comm, mode: Mode) -> Result<()> {
+    let comm = world().comm(comm)?;
     let source = message.source()?;
     let Some((to, envelope)) = target(&comm, message.rank, message.tag)? else { return Ok(()) };
     let sent = comm.net.start_send(to, envelope, mode, source)?;
@@ -107,14 +118,23 @@ pub fn send(message: Message, comm: MPI_Comm, mode: Mode) -> Result<()> {
 }
 
 /// Starts a send.
-#[inline]
+#[inline(always)]
 pub fn isend(message: Message, handle: MPI_Comm, mode: Mode) -> Result<MPI_Request> {
-    let comm = world().comm(handle)?;
-    if mode == Mode::Standard {
-        if let Some(sent) = message.send_now(&comm, |_, requests, _| requests.sent())? {
-            return Ok(MPI_Request(sent));
-        }
+    let sent = || {
+        message.at_once(handle, |_, endpoint, layer, (to, envelope, bytes)| {
+            let sent = layer.tagged.send_now(endpoint, to, envelope, bytes).unwrap_or(false);
+            sent.then(|| MPI_Request(layer.requests.sent()))
+        })
+    };
+    match if mode == Mode::Standard { sent() } else { None } {
+        Some(sent) => Ok(sent),
+        None => isend_later(&message, handle, mode),
     }
+}
+
+#[inline(never)]
+fn isend_later(message: &Message, handle: MPI_Comm, mode: Mode) -> Result<MPI_Request> {
+    let comm = world().comm(handle)?;
     let (len, source) = message.source()?;
     let Some((to, envelope)) = target(&comm, message.rank, message.tag)? else {
         return ended(&comm, handle, Outcome::NOBODY);
@@ -143,10 +163,27 @@ pub fn ibsend(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
 }
 
 /// Receives and waits for the message.
-#[inline]
+#[inline(always)]
 pub fn recv(message: Message, comm: MPI_Comm, status: Out<Status>) -> Result<()> {
-    let comm = world().comm(comm)?;
-    if let Some(posted) = message.post_now(&comm, |_, posted| posted)? {
+    let got =
+        message.at_once(comm, |net, endpoint, layer, (from, envelope, bytes)| match net.tasks.is_empty() {
+            true => layer.tagged.receive_now(endpoint, from, envelope, bytes),
+            false => None,
+        });
+    match got {
+        Some(len) => {
+            status.fill(&Status::new(message.rank, message.tag, len));
+            Ok(())
+        }
+        None => recv_later(&message, comm, status),
+    }
+}
+
+/// Receives a message that has come before others, or does not come soon.
+#[inline(never)]
+fn recv_later(message: &Message, handle: MPI_Comm, status: Out<Status>) -> Result<()> {
+    let comm = world().comm(handle)?;
+    if let Some(posted) = message.post_now(handle, |_, posted| posted) {
         let got = comm.net.finish_receive(Received::Pending(posted))?;
         return tell(&comm, message.rank, &got, status);
     }
@@ -174,14 +211,19 @@ fn tell(comm: &CommRef, rank: i32, got: &tagged::Status, status: Out<Status>) ->
 }
 
 /// Starts a receive.
-#[inline]
+#[inline(always)]
 pub fn irecv(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
-    let comm = world().comm(handle)?;
     let posted =
-        message.post_now(&comm, |requests, posted| requests.add_posted(handle, message.rank, posted))?;
-    if let Some(request) = posted {
-        return Ok(MPI_Request(request));
+        message.post_now(handle, |requests, posted| requests.add_posted(handle, message.rank, posted));
+    match posted {
+        Some(request) => Ok(MPI_Request(request)),
+        None => irecv_later(&message, handle),
     }
+}
+
+#[inline(never)]
+fn irecv_later(message: &Message, handle: MPI_Comm) -> Result<MPI_Request> {
+    let comm = world().comm(handle)?;
     let sink = message.sink()?;
     let Some(want) = wanted(&comm, message.rank, message.tag)? else {
         return ended(&comm, handle, Outcome::from_proc_null());

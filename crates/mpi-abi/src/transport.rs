@@ -118,6 +118,14 @@ impl Net {
         }
     }
 
+    /// [`Net::with`] for the short way of something that has a long one too: `None` if several threads may call, or none may, and the long
+    /// way is to be taken, which also knows what is wrong.
+    #[inline(always)]
+    pub fn with_alone<R>(&self, body: impl FnOnce(&mut Endpoint, &mut Layer) -> Option<R>) -> Option<R> {
+        let Line::One(gate) = &self.line else { return None };
+        gate.try_enter(|pair| pair.as_mut().and_then(|pair| body(&mut pair.0, &mut pair.1))).flatten()
+    }
+
     /// Makes progress until `done` says so; tasks go on meanwhile.
     #[inline]
     pub fn wait(&self, what: &'static str, done: impl FnMut(&mut Layer) -> bool) -> Result<()> {

@@ -8,10 +8,13 @@
 //!
 //! ```text
 //!  control page                 data: `lines` × 64 bytes, mapped twice in a row so that packets never wrap
-//!  ┌───────────────┐  ┌──────────┬────────────────────────┬──────────┬───────────────
-//!  │ freed (lines) │  │ w0 w1 …  │ w0 w1 payload payload  │ 0 = next │ older, free …
-//!  └───────────────┘  └──────────┴────────────────────────┴──────────┴───────────────
+//!  ┌───────────────┐  ┌───────────────┬───────┬─────────┬─────────┬──────────┬───────────────
+//!  │ freed (lines) │  │ w0 w1 payload │ w0 w1 │ payload │ payload │ 0 = next │ older, free …
+//!  └───────────────┘  └───────────────┴───────┴─────────┴─────────┴──────────┴───────────────
 //! ```
+//!
+//! The line with the header is the one that the consumer polls: it takes it away as soon as the producer has written any of it. So
+//! everything else is written before it, other lines' words included: a payload that does not fit it begins in the line after.
 //!
 //! A producer that has to wait for room says so in the control page before it sleeps, and the consumer rings it when it gives
 //! lines back: the doorbell's protocol with the roles exchanged.
@@ -35,15 +38,24 @@ const WORDS_A_LINE: usize = LINE_BYTES / 8;
 #[error("no room: the receiver has to take something first")]
 pub struct Full;
 
+/// Most bytes of payload in the header's line.
+const BESIDE_MAX: usize = LINE_BYTES - HEAD_BYTES;
+
 /// Lines that a packet with `payload` bytes takes.
 ///
 /// ```
 /// use barewire_sys::ring::lines_for;
-/// assert_eq!([lines_for(0), lines_for(48), lines_for(49)], [1, 1, 2]);
+/// assert_eq!([lines_for(0), lines_for(48), lines_for(49), lines_for(64), lines_for(65)], [1, 1, 2, 2, 3]);
 /// ```
 #[inline(always)]
 pub const fn lines_for(payload: usize) -> u64 {
-    (payload as u64 + HEAD_BYTES as u64).div_ceil(LINE_BYTES as u64)
+    if payload <= BESIDE_MAX { 1 } else { 1 + (payload as u64).div_ceil(LINE_BYTES as u64) }
+}
+
+/// Where in a packet its payload begins.
+#[inline(always)]
+const fn payload_at(payload: usize) -> usize {
+    if payload <= BESIDE_MAX { HEAD_BYTES } else { LINE_BYTES }
 }
 
 /// Words of ring memory. Word 0 of line `l` is `data(l * 8)`.
@@ -87,17 +99,28 @@ impl Tail {
         Ok((self.tail & self.mask) as usize)
     }
 
+    /// Before the packet of `need` lines at the reserved place is published: nothing comes after it yet.
+    #[inline(always)]
+    pub fn end_at<W: Words>(&self, words: &W, need: u64) {
+        let next = ((self.tail + need) & self.mask) as usize;
+        // SYNC next header: ordered before the Release in `publish`, so a consumer that gets past this packet finds a zero.
+        words.store(next * WORDS_A_LINE, 0, Ordering::Relaxed);
+    }
+
     /// Makes the packet of `need` lines at the reserved place visible. `w0` must not be zero.
     #[inline(always)]
     pub fn publish<W: Words>(&mut self, words: &W, need: u64, w0: u64) {
         debug_assert_ne!(w0, 0);
         let at = (self.tail & self.mask) as usize;
-        let next = ((self.tail + need) & self.mask) as usize;
-        // SYNC next header: ordered before the Release below, so a consumer that gets past this packet finds a zero.
-        words.store(next * WORDS_A_LINE, 0, Ordering::Relaxed);
         // SYNC publish: pairs with the Acquire in `Head::peek`.
         words.store(at * WORDS_A_LINE, w0, Ordering::Release);
         self.tail += need;
+    }
+
+    /// The line at which the next packet will stand, and how many lines from there on, at most `most`, are known to be free.
+    #[inline(always)]
+    pub fn room(&self, most: u64) -> (usize, u64) {
+        ((self.tail & self.mask) as usize, most.min(self.freed + self.lines - self.tail))
     }
 
     /// Lines put in so far.
@@ -202,6 +225,8 @@ mod mapped {
     use crate::sync::{AtomicU32, AtomicU64, SenderOrder};
     use crate::wirebuf::{WireMut, WireRef};
 
+    /// Packets of so many lines are worth fetching the next one's lines for.
+    const MANY_LINES: u64 = 8;
     /// Where in the control page the producer says that it waits for room; far from the consumer's count.
     const WANTS_ROOM: usize = 256;
 
@@ -335,11 +360,26 @@ mod mapped {
             // lines, so they lie inside the mapping. Nobody else writes them before `publish`.
             unsafe {
                 let at = self.memory.data.add(line * LINE_BYTES);
+                fill(&mut WireMut::from_raw(at.add(payload_at(len)), len));
+                self.tail.end_at(&self.memory, need);
                 at.add(8).cast::<u64>().write_volatile(w1);
-                fill(&mut WireMut::from_raw(at.add(HEAD_BYTES), len));
             }
             self.tail.publish(&self.memory, need, w0);
+            if need >= MANY_LINES {
+                self.own_soon(need);
+            }
             Ok(())
+        }
+
+        /// Fetches the lines of a packet as long as the last one, so that the next finds them here: they are where the
+        /// consumer has read them, and a packet is not there before all of its lines have come back.
+        #[inline(never)]
+        fn own_soon(&self, need: u64) {
+            let (from, lines) = self.tail.room(need);
+            // The first is the one that the consumer polls.
+            for line in 1..lines as usize {
+                own(self.memory.data.wrapping_add((from + line) * LINE_BYTES));
+            }
         }
 
         /// Whether a packet of `len` payload bytes would fit now, leaving `spare` lines.
@@ -379,6 +419,18 @@ mod mapped {
         }
     }
 
+    /// Asks for a line of memory, to be written soon. An address that nothing is mapped at does no harm.
+    #[inline(always)]
+    fn own(line: *mut u8) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        // SAFETY: a hint; it changes nothing that a program could see and does not fault.
+        unsafe {
+            std::arch::asm!("prefetchw [{0}]", in(reg) line, options(nostack, preserves_flags, readonly));
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = line;
+    }
+
     /// A packet that has arrived: its two header words.
     #[derive(Clone, Copy, Debug)]
     pub struct Packet {
@@ -412,13 +464,12 @@ mod mapped {
         /// The payload of the packet at the head, if `len` is a length that the ring could hold.
         #[inline(always)]
         pub fn payload(&self, len: usize) -> Option<WireRef<'_>> {
-            if len > self.memory.bytes() - HEAD_BYTES {
+            if len > self.memory.bytes() - LINE_BYTES {
                 return None;
             }
-            // SAFETY: line < lines, and len + 16 <= lines * 64, so the range ends inside the second mapping.
-            Some(unsafe {
-                WireRef::from_raw(self.memory.data.add(self.head.line() * LINE_BYTES + HEAD_BYTES), len)
-            })
+            let at = self.head.line() * LINE_BYTES + payload_at(len);
+            // SAFETY: line < lines, and len + 64 <= lines * 64, so the range ends inside the second mapping.
+            Some(unsafe { WireRef::from_raw(self.memory.data.add(at), len) })
         }
 
         /// Passes over the packet with `len` payload bytes; its lines are free. Says whether the producer was told.

@@ -47,6 +47,7 @@ fn send(tail: &mut Tail, memory: &Memory, value: u64, need: u64) -> Result<(), F
     let line = tail.reserve(memory, need, 0)?;
     let last = (line + need as usize - 1) % LINES as usize;
     memory.store(last * 8 + 7, value, Ordering::Relaxed);
+    tail.end_at(memory, need);
     tail.publish(memory, need, value);
     Ok(())
 }

@@ -16,8 +16,12 @@ use std::fmt;
 /// assert_eq!(error.class() as i32, 2);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{class}: {detail}")]
-pub struct Error {
+#[error("{}: {}", .0.class, .0.detail)]
+pub struct Error(Box<Wrong>);
+
+/// What an error says; elsewhere, so that a result without one is a word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Wrong {
     class: Class,
     detail: Cow<'static, str>,
 }
@@ -26,17 +30,17 @@ impl Error {
     /// An error of `class`, with what a person needs in order to mend it.
     #[cold]
     pub fn new(class: Class, detail: impl Into<Cow<'static, str>>) -> Error {
-        Error { class, detail: detail.into() }
+        Error(Box::new(Wrong { class, detail: detail.into() }))
     }
 
     /// The class a program may branch on.
     pub fn class(&self) -> Class {
-        self.class
+        self.0.class
     }
 
     /// What was wrong this time.
     pub fn detail(&self) -> &str {
-        &self.detail
+        &self.0.detail
     }
 }
 

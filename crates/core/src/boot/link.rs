@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
@@ -81,10 +82,9 @@ impl Link {
             self.incoming.drain(..self.taken);
             self.taken = 0;
         }
-        let mut bytes = [0; READ_BYTES];
-        let outcome = receive_now(self.fd.as_fd(), &mut bytes);
-        self.incoming.extend_from_slice(&bytes[..*outcome.as_ref().unwrap_or(&0)]);
-        match outcome {
+        self.incoming.reserve(READ_BYTES);
+        let outcome = recv(self.fd.as_fd(), spare_capacity(&mut self.incoming), RecvFlags::DONTWAIT);
+        match outcome.map(|(count, _)| count) {
             Ok(0) => Ok(Fill::Closed),
             Ok(count) => Ok(Fill::Some(count)),
             Err(Errno::AGAIN | Errno::INTR) => Ok(Fill::Nothing),
@@ -134,10 +134,6 @@ fn send_now(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize, Errno> {
     send(fd, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
 }
 
-fn receive_now(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno> {
-    recv(fd, buffer, RecvFlags::DONTWAIT).map(|(count, _)| count)
-}
-
 fn timespec(duration: Duration) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
@@ -145,7 +141,7 @@ fn timespec(duration: Duration) -> Timespec {
     }
 }
 
-/// Bytes asked for by one read.
+/// Bytes asked for by one read, at least.
 const READ_BYTES: usize = 32 * 1024;
 /// An emptied buffer keeps this much.
 const KEEP_BYTES: usize = 256 * 1024;

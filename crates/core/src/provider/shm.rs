@@ -311,10 +311,18 @@ impl RingRx {
         let kept = self.hold.take();
         if kept {
             self.held += self.ring.hold(len);
-        } else if self.ring.pass(len) {
-            self.ring_sender();
+        } else {
+            self.pass(len);
         }
         kept
+    }
+
+    /// Ends a packet that took `len` bytes of ring and that nobody can have kept.
+    #[inline(always)]
+    pub fn pass(&mut self, len: usize) {
+        if self.ring.pass(len) {
+            self.ring_sender();
+        }
     }
 
     /// The payload of a packet that names a chunk.

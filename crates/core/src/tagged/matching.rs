@@ -227,6 +227,12 @@ impl Posted {
         Posted { exact: Chains::new(), wild: BTreeMap::new(), turn: 0 }
     }
 
+    /// Whether nobody waits for a message.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.exact.count == 0 && self.wild.is_empty()
+    }
+
     /// Posts the receive `at`.
     #[inline]
     pub fn post<N: Linked>(&mut self, nodes: &mut [N], want: Want, at: u32) {

@@ -57,7 +57,7 @@ const EAGER_BYTES_MAX: u64 = 256 << 10;
 /// Longest message that goes in one packet, and most that goes with an offer.
 const WHOLE_BYTES_MAX: usize = 8 << 10;
 /// Shortest message that is worth fetching.
-pub const FETCH_BYTES_MIN: u64 = 24 << 10;
+pub const FETCH_BYTES_MIN: u64 = 10 << 10;
 /// What keeping a message costs beside its bytes.
 const KEEP_BYTES: u64 = 128;
 /// Offers that one sender may have open at one receiver; the next ones wait with their sender.
@@ -216,10 +216,16 @@ impl Tagged {
     /// Pushes on what had found no room. Always true, so that it can stand in a condition.
     #[inline(always)]
     pub fn advance(&mut self, endpoint: &mut Endpoint) -> bool {
-        if !self.queued.is_empty() || !self.pushing.is_empty() || !self.ending.is_empty() {
+        if self.has_to_advance() {
             self.push_on(endpoint);
         }
         true
+    }
+
+    /// Whether anything has found no room.
+    #[inline(always)]
+    fn has_to_advance(&self) -> bool {
+        !self.queued.is_empty() || !self.pushing.is_empty() || !self.ending.is_empty()
     }
 
     #[cold]

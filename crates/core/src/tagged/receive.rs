@@ -6,7 +6,7 @@ use std::sync::atomic::{Ordering, fence};
 use barewire_sys::userbuf::UserBuf;
 use barewire_sys::wirebuf::Places;
 
-use super::body::Sink;
+use super::body::{Sink, take_user};
 use super::fetch::{Fetched, Shown};
 use super::matching::{Envelope, Linked, Want};
 use super::requests::{Failure, Request, State, Status};
@@ -110,6 +110,36 @@ impl Tagged {
         let slot = self.requests.next_slot();
         self.posted.post_exact(&mut self.requests.slots, from, envelope, slot);
         Some(self.requests.add_posted(slot, buffer))
+    }
+
+    /// Receives a short message of a neighbour into a caller's buffer, from one peer and with one tag, if it is the next thing that comes from
+    /// there, within a moment, and no other receive or message waits; `None` if not, and nothing has happened. For those who can do nothing
+    /// before it is there; then [`Tagged::receive`] is the way.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, job::Job, tagged::{Envelope, Tagged}};
+    /// use barewire_sys::userbuf::UserBuf;
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let (me, mut tagged, envelope) = (endpoint.me(), Tagged::new(&endpoint), Envelope { context: 1, tag: 7 });
+    /// assert_eq!(tagged.receive_now(&mut endpoint, me, envelope, UserBuf::EMPTY), None);
+    /// tagged.send_now(&mut endpoint, me, envelope, UserBuf::EMPTY).unwrap();
+    /// assert_eq!(tagged.receive_now(&mut endpoint, me, envelope, UserBuf::EMPTY), Some(0));
+    /// ```
+    #[inline(always)]
+    pub fn receive_now(
+        &mut self,
+        endpoint: &mut Endpoint,
+        from: Peer,
+        envelope: Envelope,
+        buffer: UserBuf,
+    ) -> Option<u64> {
+        if !self.waiting.is_empty() || !self.posted.is_empty() || self.has_to_advance() {
+            return None;
+        }
+        let take = |mut packet: Incoming<'_>| take_user(&buffer, 0, &mut packet);
+        let len = endpoint.expect(from, EAGER, envelope.to_imm(), buffer.len(), take)? as u64;
+        self.give_back(endpoint, from, len + KEEP_BYTES);
+        Some(len)
     }
 
     /// Receives a message that may have come already, or never will.

@@ -1,0 +1,96 @@
+//! Expecting: a receiver that can do nothing before one certain message is there looks for it alone, and takes it where it stands.
+//!
+//! What `progress` does for any packet of any peer (whose turn it is, which handler it is for, what else is due) is a good part of
+//! what a short message costs. Who knows the very next packet, whom it is from and what it says needs none of it. Everything else stays
+//! where it is, in order, for `progress`; which has its turn whenever the wait takes long, and now and then even if it does not.
+
+use crate::endpoint::{Endpoint, InboundSlot};
+use crate::incoming::Incoming;
+use crate::progress::Inbound;
+use crate::provider::Rx;
+use crate::provider::shm::RingRx;
+use crate::{Peer, Port, wire};
+
+/// Looks for one message; they are quick, and all of them take about a microsecond.
+const LOOKS_MAX: u32 = 1024;
+/// Messages in a row that are taken this way before everybody else has a turn.
+const IN_A_ROW_MAX: u32 = 16;
+
+/// Where the last expected message came from.
+#[derive(Debug, Default)]
+pub(crate) struct Expecting {
+    /// Its place in the list of peers to receive from.
+    at: usize,
+    in_a_row: u32,
+}
+
+impl Endpoint {
+    /// Takes a neighbour's next packet if that is a short message to `port` with immediate `imm` and at most `most` bytes, looking for it for a moment; says
+    /// how many bytes it has. `None` if nothing has been taken, because something else came, nothing did, or others have to have their
+    /// turn: then [`Endpoint::progress`] or [`Endpoint::wait`] is the way.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Ignore, Port, job::Job};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let (me, port, mut got) = (endpoint.me(), Port(3), [0; 4]);
+    /// endpoint.send(me, port, 7, b"mine").unwrap();
+    /// assert_eq!(endpoint.expect(me, port, 8, 4, |_| unreachable!()), None, "it is another");
+    /// assert_eq!(endpoint.expect(me, port, 7, 4, |mut packet| { packet.read(&mut got); }), Some(4));
+    /// assert_eq!((endpoint.progress(&mut Ignore, usize::MAX), &got), (0, b"mine"));
+    /// ```
+    #[inline(always)]
+    pub fn expect(
+        &mut self,
+        from: Peer,
+        port: Port,
+        imm: u64,
+        most: usize,
+        take: impl FnOnce(Incoming<'_>),
+    ) -> Option<usize> {
+        let at = self.expecting_from(from)?;
+        let looks = self.patience.looks().min(LOOKS_MAX);
+        let Some(Inbound { rx: Rx::Ring(rx), .. }) = self.inbound[at].inbound.as_deref_mut() else {
+            return None;
+        };
+        let packet = look(rx, looks)?;
+        let (to, len) = wire::as_message(packet.w0)?;
+        if to != port || packet.w1 != imm || len > most {
+            return None;
+        }
+        take(Incoming::new(from, port, imm, rx.ring.payload(len)?));
+        rx.pass(len);
+        self.expecting.in_a_row += 1;
+        let stats = &mut self.peers[from.index()].stats;
+        stats.received += 1;
+        stats.received_bytes += len as u64;
+        Some(len)
+    }
+
+    /// The place in the list of peers to receive from, if there is nothing else to do and it is not the others' turn.
+    #[inline(always)]
+    fn expecting_from(&mut self, from: Peer) -> Option<usize> {
+        let busy = !self.deferring.is_empty() || !self.ops.sending.is_empty() || !self.serving.is_empty();
+        let wired = self.datagrams.is_some() || self.sockets.has_bundles();
+        if busy || wired || self.expecting.in_a_row >= IN_A_ROW_MAX || self.rounds.count(1) {
+            self.expecting.in_a_row = 0;
+            return None;
+        }
+        match self.inbound.get(self.expecting.at) {
+            Some(slot) if slot.peer == from => Some(self.expecting.at),
+            _ => self.place_of(from),
+        }
+    }
+
+    #[cold]
+    fn place_of(&mut self, from: Peer) -> Option<usize> {
+        self.expecting.at = self.inbound.iter().position(|slot: &InboundSlot| slot.peer == from)?;
+        Some(self.expecting.at)
+    }
+}
+
+/// Looks until a packet is there.
+#[inline(always)]
+fn look(rx: &mut RingRx, looks: u32) -> Option<barewire_sys::ring::Packet> {
+    rx.settle();
+    (0..looks).find_map(|_| rx.ring.peek())
+}
