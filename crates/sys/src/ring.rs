@@ -77,13 +77,15 @@ pub struct Tail {
     lines: u64,
     tail: u64,
     freed: u64,
+    /// The word where a header would stand behind a next packet of one line is zero already.
+    cleared: bool,
 }
 
 impl Tail {
     /// The producer of an empty ring of `lines` lines, a power of two.
     pub fn new(lines: u64) -> Tail {
         assert!(lines.is_power_of_two() && lines >= 4, "ring sizes are powers of two");
-        Tail { mask: lines - 1, lines, tail: 0, freed: 0 }
+        Tail { mask: lines - 1, lines, tail: 0, freed: 0, cleared: false }
     }
 
     /// The line at which a packet of `need` lines may be written, leaving at least `spare` lines free.
@@ -102,25 +104,37 @@ impl Tail {
     /// Before the packet of `need` lines at the reserved place is published: nothing comes after it yet.
     #[inline(always)]
     pub fn end_at<W: Words>(&self, words: &W, need: u64) {
+        if need == 1 && self.cleared {
+            return;
+        }
         let next = ((self.tail + need) & self.mask) as usize;
         // SYNC next header: ordered before the Release in `publish`, so a consumer that gets past this packet finds a zero.
         words.store(next * WORDS_A_LINE, 0, Ordering::Relaxed);
     }
 
-    /// Makes the packet of `need` lines at the reserved place visible. `w0` must not be zero.
+    /// Makes the packet of `need` lines at the reserved place visible. `w0` must not be zero. Says how many lines are known to be free
+    /// after it.
     #[inline(always)]
-    pub fn publish<W: Words>(&mut self, words: &W, need: u64, w0: u64) {
+    pub fn publish<W: Words>(&mut self, words: &W, need: u64, w0: u64) -> u64 {
         debug_assert_ne!(w0, 0);
         let at = (self.tail & self.mask) as usize;
         // SYNC publish: pairs with the Acquire in `Head::peek`.
         words.store(at * WORDS_A_LINE, w0, Ordering::Release);
         self.tail += need;
+        // For a next packet of one line, where that is known to be free: then it writes no line but its own.
+        let room = self.freed + self.lines - self.tail;
+        self.cleared = room >= 2;
+        if self.cleared {
+            // SYNC next header: ordered before the Release of the next packet, as in `end_at`.
+            words.store(((self.tail + 1) & self.mask) as usize * WORDS_A_LINE, 0, Ordering::Relaxed);
+        }
+        room
     }
 
-    /// The line at which the next packet will stand, and how many lines from there on, at most `most`, are known to be free.
+    /// The line at which the next packet will stand.
     #[inline(always)]
-    pub fn room(&self, most: u64) -> (usize, u64) {
-        ((self.tail & self.mask) as usize, most.min(self.freed + self.lines - self.tail))
+    pub fn line(&self) -> usize {
+        (self.tail & self.mask) as usize
     }
 
     /// Lines put in so far.
@@ -227,6 +241,8 @@ mod mapped {
 
     /// Packets of so many lines are worth fetching the next one's lines for.
     const MANY_LINES: u64 = 8;
+    /// For shorter ones, one after the other, a line this far ahead is fetched.
+    const AHEAD_LINES: u64 = 12;
     /// Where in the control page the producer says that it waits for room; far from the consumer's count.
     const WANTS_ROOM: usize = 256;
 
@@ -364,22 +380,34 @@ mod mapped {
                 self.tail.end_at(&self.memory, need);
                 at.add(8).cast::<u64>().write_volatile(w1);
             }
-            self.tail.publish(&self.memory, need, w0);
+            let room = self.tail.publish(&self.memory, need, w0);
             if need >= MANY_LINES {
-                self.own_soon(need);
+                self.own_many(need.min(room));
+            } else if room > AHEAD_LINES {
+                self.own(self.tail.line() + AHEAD_LINES as usize);
             }
             Ok(())
         }
 
-        /// Fetches the lines of a packet as long as the last one, so that the next finds them here: they are where the
-        /// consumer has read them, and a packet is not there before all of its lines have come back.
+        /// Fetches the lines of a packet as long as the last one, so that the next finds them here.
         #[inline(never)]
-        fn own_soon(&self, need: u64) {
-            let (from, lines) = self.tail.room(need);
+        fn own_many(&self, lines: u64) {
             // The first is the one that the consumer polls.
-            for line in 1..lines as usize {
-                own(self.memory.data.wrapping_add((from + line) * LINE_BYTES));
+            (1..lines as usize).for_each(|line| self.own(self.tail.line() + line));
+        }
+
+        /// Asks for a line that is written soon. It is where the consumer has read it, and a packet is not there before all of its lines have
+        /// come back; and the processor itself asks only for as many as the few stores it keeps are for.
+        #[inline(always)]
+        fn own(&self, line: usize) {
+            let at = self.memory.data.wrapping_add(line * LINE_BYTES);
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            // SAFETY: a hint; it changes nothing that a program could see and faults nowhere.
+            unsafe {
+                std::arch::asm!("prefetchw [{0}]", in(reg) at, options(nostack, preserves_flags, readonly));
             }
+            #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+            let _ = at;
         }
 
         /// Whether a packet of `len` payload bytes would fit now, leaving `spare` lines.
@@ -417,18 +445,6 @@ mod mapped {
         pub fn memory(&self) -> &RingMemory {
             &self.memory
         }
-    }
-
-    /// Asks for a line of memory, to be written soon. An address that nothing is mapped at does no harm.
-    #[inline(always)]
-    fn own(line: *mut u8) {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: a hint; it changes nothing that a program could see and does not fault.
-        unsafe {
-            std::arch::asm!("prefetchw [{0}]", in(reg) line, options(nostack, preserves_flags, readonly));
-        }
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let _ = line;
     }
 
     /// A packet that has arrived: its two header words.

@@ -130,6 +130,13 @@ impl Linked for Slot {
     }
 }
 
+/// Replaces a state that has nothing to drop, without a look at what that might be.
+#[inline(always)]
+fn overwrite(state: &mut State, new: State) {
+    debug_assert!(matches!(state, State::Free | State::Done | State::PostedUser));
+    std::mem::forget(std::mem::replace(state, new));
+}
+
 #[derive(Debug)]
 pub(crate) struct Requests {
     pub slots: Vec<Slot>,
@@ -179,9 +186,7 @@ impl Requests {
     pub fn add_posted(&mut self, slot: u32, buffer: UserBuf) -> Request {
         let place = &mut self.slots[slot as usize];
         place.buffer = buffer;
-        // What is known to be free needs no look at what there is to drop.
-        debug_assert!(matches!(place.state, State::Free));
-        std::mem::forget(std::mem::replace(&mut place.state, State::PostedUser));
+        overwrite(&mut place.state, State::PostedUser);
         Request { slot, generation: place.generation }
     }
 
@@ -267,9 +272,9 @@ impl Requests {
         let place = &mut self.slots[slot as usize];
         let len = packet.total;
         let capacity = match &mut place.state {
-            State::PostedUser => {
+            state @ State::PostedUser => {
                 take_user(&place.buffer, 0, packet);
-                place.state = State::Done;
+                overwrite(state, State::Done);
                 place.buffer.len() as u64
             }
             State::Posted { sink } => {
@@ -291,7 +296,7 @@ impl Requests {
         if slot.generation != request.generation || !matches!(slot.state, State::Done) {
             return None;
         }
-        slot.state = State::Free;
+        overwrite(&mut slot.state, State::Free);
         slot.generation = slot.generation.wrapping_add(1);
         slot.link.next = std::mem::replace(&mut self.free, request.slot);
         Some(slot.status)
