@@ -17,10 +17,11 @@ use crate::transport::{Net, send_error};
 use barewire::core::SendError;
 use barewire::core::region::{Key, Memory};
 use barewire::mpi::error::{Class, Error, Result};
+use barewire_sys::sync::{SenderOrder, before_last_look, can_barrier_others};
 use barewire_sys::wirebuf::{WireMut, WireRef};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A cache line.
 const LINE: usize = 64;
@@ -59,6 +60,8 @@ pub struct Board {
     number: AtomicU64,
     /// All have left this call.
     left_by_all: AtomicU64,
+    /// Whoever goes to sleep makes its word of it visible to everybody, so that nobody has to fence before looking for sleepers.
+    sleepers_fence: AtomicBool,
 }
 
 impl std::fmt::Debug for Board {
@@ -96,7 +99,9 @@ pub fn of(call: &Call) -> Result<Option<&Board>> {
         places: Places::of(size),
         number: AtomicU64::new(0),
         left_by_all: AtomicU64::new(0),
+        sleepers_fence: AtomicBool::new(false),
     });
+    board.iter().for_each(|board| board.say_sleeping(false));
     Ok(comm.board.get_or_init(|| board).as_ref())
 }
 
@@ -148,7 +153,42 @@ impl Board {
     fn sleeps(&self, rank: usize) -> &AtomicU64 {
         self.word(rank * 8)
     }
+
+    /// Says whether this rank sleeps; it looks at flags once more after that.
+    fn say_sleeping(&self, sleeps: bool) {
+        let fences = if can_barrier_others() { FENCES } else { 0 };
+        // SYNC sleeps: ordered before the last look by what follows; saying that one is awake needs no order.
+        self.sleeps(self.rank).store(fences | if sleeps { SLEEPS } else { 0 }, Ordering::Relaxed);
+        if sleeps {
+            before_last_look();
+        }
+    }
+
+    /// After giving something, before looking for sleepers.
+    #[inline(always)]
+    fn after_giving(&self) {
+        // SYNC sleepers: only this rank's threads use it, and it stays true.
+        if self.sleepers_fence.load(Ordering::Relaxed) {
+            SenderOrder::Membarrier.after_publish();
+        } else {
+            self.fence_for_all();
+        }
+    }
+
+    #[cold]
+    fn fence_for_all(&self) {
+        // SYNC sleeps: the flag is written before we look who sleeps, and who sleeps says so before it looks at flags.
+        SenderOrder::Fence.after_publish();
+        let fences = |rank| self.sleeps(rank).load(Ordering::Relaxed) & FENCES != 0;
+        let all = SenderOrder::of_this_process() == SenderOrder::Membarrier && (0..self.size).all(fences);
+        self.sleepers_fence.store(all, Ordering::Relaxed);
+    }
 }
+
+/// In a rank's word of whether it sleeps: it does.
+const SLEEPS: u64 = 1;
+/// It runs a barrier on everybody's processor whenever it says so.
+const FENCES: u64 = 2;
 
 /// Where things are on the board of so many ranks. First, whether each sleeps: written seldom, so side by side.
 #[derive(Clone, Copy, Debug)]
@@ -249,10 +289,9 @@ impl<'a> Turn<'a> {
         }
         // SYNC flag: pairs with the Acquire in has_given.
         board.word(line).store(number, Ordering::Release);
-        // SYNC sleeps: the flag is written before we look who sleeps, and who sleeps says so before it looks at flags.
-        fence(Ordering::SeqCst);
+        board.after_giving();
         for rank in self.others() {
-            if board.sleeps(rank).load(Ordering::Relaxed) != 0 {
+            if board.sleeps(rank).load(Ordering::Relaxed) & SLEEPS != 0 {
                 board.net.wake(self.call.peer(rank));
             }
         }
@@ -321,14 +360,11 @@ impl<'a> Turn<'a> {
 
     #[cold]
     fn wait_until(&self, is_there: &impl Fn() -> bool) -> Result<()> {
-        let sleeps = self.board.sleeps(self.board.rank);
         let (mut gone, mut said) = (None, false);
         self.board.net.watch("a collective call", |endpoint, layer| {
             if endpoint.is_dozing() != said {
                 said = !said;
-                sleeps.store(u64::from(said), Ordering::Relaxed);
-                // SYNC sleeps: said before the last look; see give.
-                fence(Ordering::SeqCst);
+                self.board.say_sleeping(said);
             }
             if is_there() {
                 return true;
@@ -337,7 +373,7 @@ impl<'a> Turn<'a> {
             gone.is_some()
         })?;
         if said {
-            sleeps.store(0, Ordering::Relaxed);
+            self.board.say_sleeping(false);
         }
         match gone {
             Some(peer) => Err(send_error(SendError::Lost(peer))),
