@@ -27,6 +27,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const LINE: usize = 64;
 /// Calls that a rank may be ahead of the slowest one.
 const SLOTS: u64 = 4;
+/// The same for calls whose data fits the slot's line, where there are few ranks; with more, their lines would not fit the cache.
+const LINES_MAX: u64 = 32;
 /// What opens a slot's line: the number of the call, and the length of what is given.
 const HEAD: usize = 16;
 /// Data that follows it in the line; longer data has a place of its own.
@@ -131,7 +133,7 @@ impl Board {
 
     /// The line of a rank's slot for a call.
     fn line(&self, rank: usize, number: u64) -> usize {
-        self.places.lines + ((number % SLOTS) as usize * self.size + rank) * LINE
+        self.places.lines + ((number % self.places.depth) as usize * self.size + rank) * LINE
     }
 
     /// Where a rank puts so many bytes in a call.
@@ -197,6 +199,8 @@ struct Places {
     left: usize,
     /// The lines of everybody's slots: all of one slot, then all of the next.
     lines: usize,
+    /// How many slots have lines.
+    depth: u64,
     /// Longer data.
     data: usize,
     /// All of it.
@@ -207,8 +211,9 @@ impl Places {
     fn of(size: usize) -> Places {
         let left = (size * 8).next_multiple_of(LINE);
         let lines = left + size * LINE;
-        let data = lines + SLOTS as usize * size * LINE;
-        Places { left, lines, data, bytes: data + SLOTS as usize * size * SLOT }
+        let depth = (2 * LINES_MAX / size as u64).clamp(SLOTS, LINES_MAX);
+        let data = lines + depth as usize * size * LINE;
+        Places { left, lines, depth, data, bytes: data + SLOTS as usize * size * SLOT }
     }
 }
 
@@ -259,10 +264,11 @@ impl<'a> Turn<'a> {
         self.board.left_by_all.store(number - 1, Ordering::Relaxed);
     }
 
-    /// Waits until this rank's slot for the call may be written.
-    fn make_room(&self, number: u64) -> Result<()> {
+    /// Waits until this rank's slot for the call may be written, its line with so many bytes or its place for more.
+    fn make_room(&self, number: u64, len: u64) -> Result<()> {
         let board = self.board;
-        let Some(before) = number.checked_sub(SLOTS) else { return Ok(()) };
+        let ahead = if len <= IN_LINE as u64 { board.places.depth } else { SLOTS };
+        let Some(before) = number.checked_sub(ahead) else { return Ok(()) };
         if board.left_by_all.load(Ordering::Relaxed) >= before {
             return Ok(());
         }
@@ -279,7 +285,7 @@ impl<'a> Turn<'a> {
 
     /// Gives the others `len` bytes, written by `fill`.
     pub fn give(&self, number: u64, len: u64, fill: impl FnOnce(&mut WireMut<'_>)) -> Result<()> {
-        self.make_room(number)?;
+        self.make_room(number, len)?;
         let board = self.board;
         let line = board.line(board.rank, number);
         board.word(line + 8).store(len, Ordering::Relaxed);
