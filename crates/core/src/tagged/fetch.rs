@@ -94,6 +94,28 @@ impl Tagged {
         self.shows_buffers = true;
     }
 
+    /// Copies `len` bytes out of a neighbour's memory now, where it said that they are; false if the kernel does not let us, or is slow at
+    /// it: then they may have been copied in part, and have to be sent. Who is to be copied from has to wait until it is told that it has been.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, job::Job, tagged::{Sink, Tagged}};
+    /// use barewire_sys::userbuf::UserBuf;
+    /// let endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+    /// let fetched = tagged.fetch_now(&endpoint, me, 4096, 8, &mut Sink::User(UserBuf::EMPTY));
+    /// assert!(!fetched, "we are no neighbour of our own");
+    /// ```
+    pub fn fetch_now(
+        &mut self,
+        endpoint: &Endpoint,
+        from: Peer,
+        address: u64,
+        len: usize,
+        into: &mut Sink,
+    ) -> bool {
+        self.fetch(endpoint, from, address, len, into) == Fetched::Whole
+    }
+
     /// Where the receiver finds a message that is offered to it.
     pub(super) fn shown(&self, endpoint: &Endpoint, to: Peer, len: u64, source: &Source) -> Shown {
         let is_neighbour = to != endpoint.me && matches!(endpoint.peers[to.index()].tx, Tx::Ring(_));

@@ -20,8 +20,8 @@ use barewire::mpi::error::{Class, Error, Result};
 use barewire_sys::sync::{SenderOrder, before_last_look, can_barrier_others};
 use barewire_sys::wirebuf::{WireMut, WireRef};
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A cache line.
 const LINE: usize = 64;
@@ -64,6 +64,10 @@ pub struct Board {
     left_by_all: AtomicU64,
     /// Whoever goes to sleep makes its word of it visible to everybody, so that nobody has to fence before looking for sleepers.
     sleepers_fence: AtomicBool,
+    /// Whether every rank can copy out of every other's memory, once they have tried.
+    pub(super) fetches: OnceLock<bool>,
+    /// Memory for what others gave, kept from call to call.
+    room: Mutex<Vec<u8>>,
 }
 
 impl std::fmt::Debug for Board {
@@ -102,6 +106,8 @@ pub fn of(call: &Call) -> Result<Option<&Board>> {
         number: AtomicU64::new(0),
         left_by_all: AtomicU64::new(0),
         sleepers_fence: AtomicBool::new(false),
+        fetches: OnceLock::new(),
+        room: Mutex::default(),
     });
     board.iter().for_each(|board| board.say_sleeping(false));
     Ok(comm.board.get_or_init(|| board).as_ref())
@@ -154,6 +160,17 @@ impl Board {
 
     fn sleeps(&self, rank: usize) -> &AtomicU64 {
         self.word(rank * 8)
+    }
+
+    /// Memory for what others gave, of at least so many bytes; to be [given back](Board::keep_room).
+    pub(super) fn take_room(&self, len: usize) -> Vec<u8> {
+        let mut room = std::mem::take(&mut *self.room.lock().unwrap_or_else(PoisonError::into_inner));
+        room.resize(len.max(room.len()), 0);
+        room
+    }
+
+    pub(super) fn keep_room(&self, room: Vec<u8>) {
+        *self.room.lock().unwrap_or_else(PoisonError::into_inner) = room;
     }
 
     /// Says whether this rank sleeps; it looks at flags once more after that.

@@ -14,6 +14,7 @@ mod near;
 mod prefix;
 pub mod quick;
 mod reducer;
+mod shares;
 mod tree;
 
 pub use inter::agree;

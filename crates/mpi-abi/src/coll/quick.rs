@@ -3,6 +3,7 @@
 //! Each is what a board does for such data. None is the answer for everything else, errors included, which takes the long way.
 
 use super::board::{Board, Gift, SLOT_DATA, Turn, table_bytes};
+use super::shares::{CHUNK, FETCHED_MIN, Shares};
 use super::{Call, Data, at_once, tree};
 use crate::boundary::{MPI_Datatype, MPI_Op, Memory};
 use crate::message::plain;
@@ -18,9 +19,7 @@ use std::ffi::c_int;
 /// Longest data that is combined on the stack.
 const COMBINE_MAX: usize = 1024;
 /// Longer data is combined by everybody if so few do it.
-const COMBINERS_MAX: usize = 4;
-/// Still longer data is combined by shares; so much of it is given at a time, which stays in the first cache.
-const CHUNK: usize = 16 << 10;
+pub(super) const COMBINERS_MAX: usize = 4;
 
 /// Elements of a predefined type.
 #[derive(Clone, Copy)]
@@ -45,11 +44,11 @@ impl Plain {
     }
 }
 
-fn write(bytes: UserBuf, wire: &mut WireMut<'_>) {
+pub(super) fn write(bytes: UserBuf, wire: &mut WireMut<'_>) {
     bytes.wire_ref(0, bytes.len()).map(|mut from| wire.write_from(&mut from));
 }
 
-fn take(bytes: UserBuf, from: &mut WireRef<'_>) -> Result<()> {
+pub(super) fn take(bytes: UserBuf, from: &mut WireRef<'_>) -> Result<()> {
     let came = from.remaining();
     bytes.wire_mut(0, came.min(bytes.len())).map(|mut place| place.write_from(from));
     if came > bytes.len() { Err(Data::too_long(came - bytes.len())) } else { Ok(()) }
@@ -111,110 +110,14 @@ pub fn allreduce(comm: &CommRef, mine: Memory, into: Plain, op: MPI_Op) -> Optio
         0..=64 => combine_all::<64>(turn, combine, given, place),
         65..=COMBINE_MAX => combine_all::<COMBINE_MAX>(turn, combine, given, place),
         1025..=4096 => combine_all::<4096>(turn, combine, given, place),
-        4097..=CHUNK => combine_all::<CHUNK>(turn, combine, given, place),
+        4097..=CHUNK if board.size > 2 || place.len() < FETCHED_MIN => {
+            combine_all::<CHUNK>(turn, combine, given, place)
+        }
         len => {
             let mine = Some(mine).filter(|mine| !mine.is_in_place());
-            Shares { turn, combine, mine, into: into.memory, len, room: Vec::new() }.combine()
+            Shares::new(turn, combine, mine, into.memory, len).combine()
         }
     })
-}
-
-/// Long data that is combined by shares: of each block every rank gives the others theirs, combines its own, and gives them the result.
-struct Shares<'a> {
-    turn: Turn<'a>,
-    combine: Combine,
-    /// Where this rank's operands are, if not where the result goes.
-    mine: Option<Memory>,
-    into: Memory,
-    len: usize,
-    /// Operands of others.
-    room: Vec<u8>,
-}
-
-impl Shares<'_> {
-    fn combine(mut self) -> Result<()> {
-        let block = self.turn.board.size * (CHUNK / (self.turn.board.size - 1)).next_multiple_of(64);
-        let blocks: Vec<_> =
-            (0..self.len).step_by(block).map(|start| (start, block.min(self.len - start))).collect();
-        let mut operands = self.turn.number();
-        self.give_operands(operands, blocks[0])?;
-        let mut outcome = Ok(());
-        for (at, &this) in blocks.iter().enumerate() {
-            let (now, results) = (operands, self.turn.number());
-            // The next operands are given before these are taken, so that nobody waits for them.
-            if let Some(&next) = blocks.get(at + 1) {
-                operands = self.turn.number();
-                self.give_operands(operands, next)?;
-            }
-            outcome = outcome.and(self.combine_own(now, this));
-            self.give_result(results, this)?;
-            outcome = outcome.and(self.take_results(results, this));
-            self.turn.leave(results);
-        }
-        outcome
-    }
-
-    /// Where a rank's share of a block is, and how long.
-    fn share(&self, (start, len): (usize, usize), rank: usize) -> (i64, usize) {
-        let each = len.div_ceil(self.turn.board.size).next_multiple_of(64);
-        let (from, to) = ((rank * each).min(len), ((rank + 1) * each).min(len));
-        ((start + from) as i64, to - from)
-    }
-
-    /// The ranks that `giver` gives a share of theirs, as these lie in what it gives.
-    fn receivers(&self, giver: usize) -> impl Iterator<Item = usize> + Clone + use<> {
-        (0..self.turn.board.size).filter(move |&rank| rank != giver)
-    }
-
-    fn give_operands(&self, number: u64, block: (usize, usize)) -> Result<()> {
-        let mine = self.mine.unwrap_or(self.into);
-        let shares = self.receivers(self.turn.board.rank).map(|rank| self.share(block, rank));
-        let all: usize = shares.clone().map(|(_, len)| len).sum();
-        self.turn.give(number, all as u64, |wire| {
-            shares.for_each(|(at, len)| write(mine.user(at, len), wire));
-        })
-    }
-
-    /// Combines this rank's share of a block. All operations here commute, and nobody else combines the same share, so the result is
-    /// the same everywhere whatever the order.
-    fn combine_own(&mut self, number: u64, block: (usize, usize)) -> Result<()> {
-        let rank = self.turn.board.rank;
-        let (at, len) = self.share(block, rank);
-        let mut into = self.into;
-        for (step, from) in self.turn.others().enumerate() {
-            let before = self.receivers(from).filter(|&other| other < rank);
-            let skip = before.map(|other| self.share(block, other).1).sum();
-            let all = self.receivers(from).map(|other| self.share(block, other).1).sum();
-            let mut came = self.turn.exact_gift(from, number, all)?;
-            came.discard(skip);
-            match self.mine {
-                Some(mine) if step == 0 => {
-                    into.user(at, len).wire_mut(0, len).map(|mut place| place.write_from(&mut came));
-                    (self.combine)(mine.bytes(at, len)?, into.bytes_mut(at, len)?);
-                }
-                _ => {
-                    self.room.resize(len, 0);
-                    came.read(&mut self.room);
-                    (self.combine)(&self.room, into.bytes_mut(at, len)?);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn give_result(&self, number: u64, block: (usize, usize)) -> Result<()> {
-        let (at, len) = self.share(block, self.turn.board.rank);
-        self.turn.give(number, len as u64, |wire| write(self.into.user(at, len), wire))
-    }
-
-    fn take_results(&self, number: u64, block: (usize, usize)) -> Result<()> {
-        for from in self.turn.others() {
-            let (at, len) = self.share(block, from);
-            let mut came = self.turn.exact_gift(from, number, len)?;
-            take(self.into.user(at, len), &mut came)?;
-        }
-        Ok(())
-    }
 }
 
 fn combine_all<const MOST: usize>(
@@ -308,7 +211,7 @@ impl<'a> Turn<'a> {
 
     /// What a rank gave, if it is as long as it has to be.
     #[inline]
-    fn exact_gift(&self, rank: usize, number: u64, len: usize) -> Result<WireRef<'a>> {
+    pub(super) fn exact_gift(&self, rank: usize, number: u64, len: usize) -> Result<WireRef<'a>> {
         match self.gift(rank, number)? {
             Gift::Here(bytes) if bytes.remaining() == len => Ok(bytes),
             _ => Err(Error::new(Class::Truncate, format!("rank {rank} gave more or less than this rank"))),

@@ -1,0 +1,296 @@
+//! Long data that few ranks combine: each combines a share of it, once, and all get the results.
+//!
+//! Where the kernel copies between processes, and quickly, nothing is given: the ranks say where their operands and results are and copy
+//! them from there. Elsewhere shares pass over the board, block by block.
+
+use super::board::Turn;
+use super::quick::{COMBINERS_MAX, take, write};
+use crate::boundary::Memory;
+use crate::transport::send_error;
+use barewire::core::SendError;
+use barewire::core::region::Memory as Kept;
+use barewire::core::tagged::Sink;
+use barewire::mpi::error::Result;
+use barewire::mpi::op::Combine;
+use barewire_sys::userbuf::UserBuf;
+
+/// So much is given at a time, which stays in the first cache; less is not combined by shares.
+pub(super) const CHUNK: usize = 16 << 10;
+/// Shorter data passes over the board: a copy by the kernel begins with a system call.
+pub(super) const FETCHED_MIN: usize = 8 << 10;
+/// The same where there are more than two ranks.
+const SHARED_MIN: usize = 48 << 10;
+/// Two ranks combine all of it each, up to this; longer data by shares.
+const WHOLE_MAX: usize = 256 << 10;
+/// So much is fetched before it is combined, which stays in the second cache.
+const FETCH: usize = 128 << 10;
+
+/// Long data that is combined by shares: of each block every rank gives the others theirs, combines its own, and gives them the result.
+pub struct Shares<'a> {
+    turn: Turn<'a>,
+    combine: Combine,
+    /// Where this rank's operands are, if not where the result goes.
+    mine: Option<Memory>,
+    into: Memory,
+    len: usize,
+    /// Operands of others.
+    room: Vec<u8>,
+}
+
+impl<'a> Shares<'a> {
+    /// Combines `len` bytes with the other ranks' `into` a place, with operands from there too unless they are in another.
+    pub fn new(
+        turn: Turn<'a>,
+        combine: Combine,
+        mine: Option<Memory>,
+        into: Memory,
+        len: usize,
+    ) -> Shares<'a> {
+        Shares { turn, combine, mine, into, len, room: Vec::new() }
+    }
+
+    /// Does it.
+    pub fn combine(self) -> Result<()> {
+        let two = self.turn.board.size == 2;
+        if self.len < FETCHED_MIN || (!two && self.len < SHARED_MIN) || !self.can_all_fetch()? {
+            return self.combine_given();
+        }
+        if two && self.len <= WHOLE_MAX { self.combine_exchanged() } else { self.combine_fetched() }
+    }
+
+    /// Memory for so many bytes that others gave.
+    fn make_room(&mut self, len: usize) -> &mut [u8] {
+        if self.room.len() < len {
+            self.room = self.turn.board.take_room(len);
+        }
+        &mut self.room[..len]
+    }
+
+    /// Two ranks that both combine all of it, in the order of their ranks: so the result is the same at both.
+    fn combine_exchanged(mut self) -> Result<()> {
+        let (rank, len) = (self.turn.board.rank, self.len);
+        let other = 1 - rank;
+        let addresses = self.turn.number();
+        let operands = self.mine.unwrap_or(self.into);
+        self.turn.give(addresses, 8, |wire| wire.write_u64(operands.address() as u64))?;
+        let theirs = self.turn.exact_gift(other, addresses, 8)?.read_u64().unwrap_or(0);
+        let mut into = self.into;
+        if let (0, Some(mine)) = (rank, self.mine) {
+            self.fetch(other, theirs, into.user(0, len))?;
+            self.meet()?;
+            (self.combine)(mine.bytes(0, len)?, into.bytes_mut(0, len)?);
+            return Ok(());
+        }
+        let room = Memory::at_address(self.make_room(len).as_mut_ptr().expose_provenance());
+        self.fetch(other, theirs, room.user(0, len))?;
+        self.meet()?;
+        for start in (0..len).step_by(CHUNK) {
+            let (at, here) = (start as i64, &mut self.room[start..len.min(start + CHUNK)]);
+            if rank == 0 {
+                (self.combine)(into.bytes(at, here.len())?, here);
+                into.bytes_mut(at, here.len())?.copy_from_slice(here);
+            } else {
+                if let Some(mine) = self.mine {
+                    into.bytes_mut(at, here.len())?.copy_from_slice(mine.bytes(at, here.len())?);
+                }
+                (self.combine)(here, into.bytes_mut(at, here.len())?);
+            }
+        }
+        Ok(())
+    }
+
+    /// By way of the board.
+    fn combine_given(mut self) -> Result<()> {
+        let block = self.turn.board.size * (CHUNK / (self.turn.board.size - 1)).next_multiple_of(64);
+        let blocks: Vec<_> =
+            (0..self.len).step_by(block).map(|start| (start, block.min(self.len - start))).collect();
+        let mut operands = self.turn.number();
+        self.give_operands(operands, blocks[0])?;
+        let mut outcome = Ok(());
+        for (at, &this) in blocks.iter().enumerate() {
+            let (now, results) = (operands, self.turn.number());
+            // The next operands are given before these are taken, so that nobody waits for them.
+            if let Some(&next) = blocks.get(at + 1) {
+                operands = self.turn.number();
+                self.give_operands(operands, next)?;
+            }
+            outcome = outcome.and(self.combine_own(now, this));
+            self.give_result(results, this)?;
+            outcome = outcome.and(self.take_results(results, this));
+            self.turn.leave(results);
+        }
+        outcome
+    }
+
+    /// Where a rank's share of a block is, and how long.
+    fn share(&self, (start, len): (usize, usize), rank: usize) -> (i64, usize) {
+        let each = len.div_ceil(self.turn.board.size).next_multiple_of(64);
+        let (from, to) = ((rank * each).min(len), ((rank + 1) * each).min(len));
+        ((start + from) as i64, to - from)
+    }
+
+    /// The ranks that `giver` gives a share of theirs, as these lie in what it gives.
+    fn receivers(&self, giver: usize) -> impl Iterator<Item = usize> + Clone + use<> {
+        (0..self.turn.board.size).filter(move |&rank| rank != giver)
+    }
+
+    fn give_operands(&self, number: u64, block: (usize, usize)) -> Result<()> {
+        let mine = self.mine.unwrap_or(self.into);
+        let shares = self.receivers(self.turn.board.rank).map(|rank| self.share(block, rank));
+        let all: usize = shares.clone().map(|(_, len)| len).sum();
+        self.turn.give(number, all as u64, |wire| {
+            shares.for_each(|(at, len)| write(mine.user(at, len), wire));
+        })
+    }
+
+    /// Combines this rank's share of a block. All operations here commute, and nobody else combines the same share, so the result is
+    /// the same everywhere whatever the order.
+    fn combine_own(&mut self, number: u64, block: (usize, usize)) -> Result<()> {
+        let rank = self.turn.board.rank;
+        let (at, len) = self.share(block, rank);
+        let mut into = self.into;
+        for (step, from) in self.turn.others().enumerate() {
+            let before = self.receivers(from).filter(|&other| other < rank);
+            let skip = before.map(|other| self.share(block, other).1).sum();
+            let all = self.receivers(from).map(|other| self.share(block, other).1).sum();
+            let mut came = self.turn.exact_gift(from, number, all)?;
+            came.discard(skip);
+            match self.mine {
+                Some(mine) if step == 0 => {
+                    into.user(at, len).wire_mut(0, len).map(|mut place| place.write_from(&mut came));
+                    (self.combine)(mine.bytes(at, len)?, into.bytes_mut(at, len)?);
+                }
+                _ => {
+                    came.read(self.make_room(len));
+                    (self.combine)(&self.room[..len], into.bytes_mut(at, len)?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn give_result(&self, number: u64, block: (usize, usize)) -> Result<()> {
+        let (at, len) = self.share(block, self.turn.board.rank);
+        self.turn.give(number, len as u64, |wire| write(self.into.user(at, len), wire))
+    }
+
+    fn take_results(&self, number: u64, block: (usize, usize)) -> Result<()> {
+        for from in self.turn.others() {
+            let (at, len) = self.share(block, from);
+            let mut came = self.turn.exact_gift(from, number, len)?;
+            take(self.into.user(at, len), &mut came)?;
+        }
+        Ok(())
+    }
+
+    /// By way of nobody: every rank copies the others' operands for its share out of their memory, and then the others' results.
+    fn combine_fetched(mut self) -> Result<()> {
+        let (rank, whole) = (self.turn.board.rank, (0, self.len));
+        let mine = self.mine.unwrap_or(self.into);
+        let addresses = self.turn.number();
+        self.turn.give(addresses, 16, |wire| {
+            wire.write_u64(mine.address() as u64);
+            wire.write_u64(self.into.address() as u64);
+        })?;
+        let mut theirs = [(0, 0, 0); COMBINERS_MAX];
+        for (from, slot) in self.turn.others().zip(&mut theirs) {
+            let mut said = self.turn.exact_gift(from, addresses, 16)?;
+            *slot = (from, said.read_u64().unwrap_or(0), said.read_u64().unwrap_or(0));
+        }
+        let theirs = &theirs[..self.turn.board.size - 1];
+        let (at, len) = self.share(whole, rank);
+        for start in (0..len).step_by(FETCH) {
+            let (at, len) = (at + start as i64, FETCH.min(len - start));
+            for (step, &(from, operands, _)) in theirs.iter().enumerate() {
+                self.fetch_and_combine(from, operands, at, len, step == 0)?;
+            }
+        }
+        // Everybody has its operands, which may be where results go, and its result.
+        self.meet()?;
+        for &(from, _, results) in theirs {
+            let (at, len) = self.share(whole, from);
+            self.fetch(from, results + at as u64, self.into.user(at, len))?;
+        }
+        // And everybody has its results: their places are their owners' again.
+        self.meet()
+    }
+
+    fn fetch_and_combine(
+        &mut self,
+        from: usize,
+        operands: u64,
+        at: i64,
+        len: usize,
+        first: bool,
+    ) -> Result<()> {
+        let (theirs, mut into) = (operands + at as u64, self.into);
+        match self.mine {
+            Some(mine) if first => {
+                self.fetch(from, theirs, into.user(at, len))?;
+                (self.combine)(mine.bytes(at, len)?, into.bytes_mut(at, len)?);
+            }
+            _ => {
+                let room = Memory::at_address(self.make_room(len).as_mut_ptr().expose_provenance());
+                self.fetch(from, theirs, room.user(0, len))?;
+                (self.combine)(&self.room[..len], into.bytes_mut(at, len)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn fetch(&self, from: usize, address: u64, into: UserBuf) -> Result<()> {
+        match self.turn.fetch(from, address, Sink::User(into), into.len())? {
+            true => Ok(()),
+            // It could before.
+            false => Err(send_error(SendError::Lost(self.turn.call.peer(from)))),
+        }
+    }
+
+    /// Waits until everybody is here.
+    fn meet(&self) -> Result<()> {
+        self.turn.barrier()
+    }
+
+    /// Whether every rank can copy out of every other's memory; they find out together, once.
+    fn can_all_fetch(&self) -> Result<bool> {
+        let board = self.turn.board;
+        if let Some(&known) = board.fetches.get() {
+            return Ok(known);
+        }
+        let mine = self.mine.unwrap_or(self.into);
+        let addresses = self.turn.number();
+        self.turn.give(addresses, 8, |wire| wire.write_u64(mine.address() as u64))?;
+        let mut can = true;
+        for from in self.turn.others() {
+            let address = self.turn.exact_gift(from, addresses, 8)?.read_u64().unwrap_or(0);
+            let trial = Sink::Memory(Kept::private(FETCHED_MIN), 0, FETCHED_MIN);
+            can &= self.turn.fetch(from, address, trial, FETCHED_MIN)?;
+        }
+        let answers = self.turn.number();
+        self.turn.give(answers, 8, |wire| wire.write_u64(u64::from(can)))?;
+        for from in self.turn.others() {
+            can &= self.turn.exact_gift(from, answers, 8)?.read_u64() == Some(1);
+        }
+        self.turn.leave_together(answers);
+        Ok(*board.fetches.get_or_init(|| can))
+    }
+}
+
+impl Drop for Shares<'_> {
+    fn drop(&mut self) {
+        if !self.room.is_empty() {
+            self.turn.board.keep_room(std::mem::take(&mut self.room));
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// Copies bytes out of another rank's memory; false if that cannot be.
+    fn fetch(&self, from: usize, address: u64, mut into: Sink, len: usize) -> Result<bool> {
+        let peer = self.call.peer(from);
+        self.call
+            .comm
+            .net
+            .with(|endpoint, layer| layer.tagged.fetch_now(endpoint, peer, address, len, &mut into))
+    }
+}
