@@ -27,8 +27,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 const LINE: usize = 64;
 /// Calls that a rank may be ahead of the slowest one.
 const SLOTS: u64 = 4;
-/// The same for calls whose data fits the slot's line, where there are few ranks; with more, their lines would not fit the cache.
-const LINES_MAX: u64 = 32;
+/// The same for calls whose data fits the slot's line.
+const LINES: u64 = 64;
 /// What opens a slot's line: the number of the call, and the length of what is given.
 const HEAD: usize = 16;
 /// Data that follows it in the line; longer data has a place of its own.
@@ -139,7 +139,7 @@ impl Board {
 
     /// The line of a rank's slot for a call.
     fn line(&self, rank: usize, number: u64) -> usize {
-        self.places.lines + ((number % self.places.depth) as usize * self.size + rank) * LINE
+        self.places.lines + ((number % LINES) as usize * self.size + rank) * LINE
     }
 
     /// Where a rank puts so many bytes in a call.
@@ -216,8 +216,6 @@ struct Places {
     left: usize,
     /// The lines of everybody's slots: all of one slot, then all of the next.
     lines: usize,
-    /// How many slots have lines.
-    depth: u64,
     /// Longer data.
     data: usize,
     /// All of it.
@@ -228,9 +226,8 @@ impl Places {
     fn of(size: usize) -> Places {
         let left = (size * 8).next_multiple_of(LINE);
         let lines = left + size * LINE;
-        let depth = (2 * LINES_MAX / size as u64).clamp(SLOTS, LINES_MAX);
-        let data = lines + depth as usize * size * LINE;
-        Places { left, lines, depth, data, bytes: data + SLOTS as usize * size * SLOT }
+        let data = lines + LINES as usize * size * LINE;
+        Places { left, lines, data, bytes: data + SLOTS as usize * size * SLOT }
     }
 }
 
@@ -284,7 +281,7 @@ impl<'a> Turn<'a> {
     /// Waits until this rank's slot for the call may be written, its line with so many bytes or its place for more.
     fn make_room(&self, number: u64, len: u64) -> Result<()> {
         let board = self.board;
-        let ahead = if len <= IN_LINE as u64 { board.places.depth } else { SLOTS };
+        let ahead = if len <= IN_LINE as u64 { LINES } else { SLOTS };
         let Some(before) = number.checked_sub(ahead) else { return Ok(()) };
         if board.left_by_all.load(Ordering::Relaxed) >= before {
             return Ok(());
