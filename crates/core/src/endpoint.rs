@@ -23,6 +23,7 @@ use crate::poller::{Poller, Source};
 use crate::progress::Inbound;
 use crate::provider::datagram::Datagrams;
 use crate::provider::pool::Pool;
+use crate::provider::shm::STREAM_BYTES_MAX;
 use crate::provider::shm::{RingRx, RingTx};
 use crate::provider::{Class, Rx, Tx, local};
 use crate::region::{Exports, Imports, Ops, Serving};
@@ -268,6 +269,9 @@ impl Endpoint {
                     Ok(()) => {
                         stats.sent += 1;
                         stats.sent_bytes += len as u64;
+                        if len > STREAM_BYTES_MAX {
+                            ring.note_long(stats.received);
+                        }
                         Ok(())
                     }
                     Err(Full) => self.starve(to),
@@ -433,6 +437,9 @@ impl Endpoint {
     ) -> Result<(), SendError> {
         self.peer_mut(to)?;
         let peer = &mut self.peers[to.index()];
+        if let (Tx::Ring(ring), true) = (&mut peer.tx, head.len as usize > STREAM_BYTES_MAX) {
+            ring.note_long(peer.stats.received);
+        }
         let sent =
             if peer.outbox.is_empty() { peer.tx.send(&mut self.pool, head, class, fill) } else { Err(Full) };
         match sent {

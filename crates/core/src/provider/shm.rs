@@ -19,6 +19,11 @@ use crate::wire::{FLAG_CHUNK, Head};
 
 /// Longest payload in the ring itself; longer ones go through the pool.
 pub(crate) const INLINE_BYTES_MAX: usize = 4096;
+/// The same in a stream of them. In the ring a packet is there sooner; but a stream of long ones goes faster through the pool, where its
+/// sender writes far from what the receiver is reading.
+pub(crate) const STREAM_BYTES_MAX: usize = 3072;
+/// Packets longer than that in a row, without a word from the receiver, are a stream.
+const STREAM: u32 = 3;
 /// Longest payload of any packet.
 pub(crate) const PACKET_BYTES_MAX: usize = CHUNK_BYTES;
 /// Chunks one receiver may have at a time, so that a slow one leaves some for the others.
@@ -32,7 +37,12 @@ pub(crate) struct RingTx {
     ringer: Option<Ringer>,
     /// Our side of the local socket: the receiver's answer comes here, and its end shows here.
     socket: Option<local::Dialled>,
+    /// Longest payload that fits the ring, and that goes into it now.
     inline_max: usize,
+    inline_now: usize,
+    /// Packets longer than [`STREAM_BYTES_MAX`] since the receiver was heard of, and how often it had been.
+    in_a_row: u32,
+    heard: u64,
     spare: u64,
     /// Chunks on their way: the ring position behind the packet that names each.
     chunks: VecDeque<(u64, u32)>,
@@ -44,8 +54,12 @@ impl RingTx {
     pub fn new(memory: RingMemory, socket: Option<local::Dialled>) -> RingTx {
         let ring = Producer::new(memory);
         let (lines, bytes) = (ring.lines(), ring.memory().bytes());
+        let inline_max = (bytes / 4).min(INLINE_BYTES_MAX + HEAD_BYTES) - HEAD_BYTES;
         RingTx {
-            inline_max: (bytes / 4).min(INLINE_BYTES_MAX + HEAD_BYTES) - HEAD_BYTES,
+            inline_max,
+            inline_now: inline_max,
+            in_a_row: 0,
+            heard: 0,
             spare: lines / 8,
             pool_passed: socket.is_none(),
             ring,
@@ -59,7 +73,17 @@ impl RingTx {
     /// Whether a packet of `len` bytes goes into the ring itself.
     #[inline(always)]
     pub fn is_inline(&self, len: usize) -> bool {
-        len <= self.inline_max
+        len <= self.inline_now
+    }
+
+    /// Takes note of a packet longer than [`STREAM_BYTES_MAX`]; so many packets of the receiver's have come.
+    pub fn note_long(&mut self, heard: u64) {
+        if std::mem::replace(&mut self.heard, heard) != heard {
+            self.in_a_row = 0;
+        }
+        self.in_a_row = self.in_a_row.saturating_add(1);
+        let streams = self.in_a_row > STREAM;
+        self.inline_now = if streams { self.inline_max.min(STREAM_BYTES_MAX) } else { self.inline_max };
     }
 
     /// Sends one packet whose payload fits the ring itself.
@@ -95,10 +119,14 @@ impl RingTx {
         }
         self.reclaim_some(pool);
         let spare = if class == Class::Data { self.spare } else { 0 };
-        if len > CHUNK_BYTES || self.chunks.len() >= CHUNKS_A_PEER || !self.ring.fits(8, spare) {
-            return Err(Full);
-        }
-        let chunk = self.take_chunk(pool).ok_or(Full)?;
+        let chunk = match len <= CHUNK_BYTES && self.ring.fits(8, spare) {
+            true => self.take_chunk(pool),
+            false => None,
+        };
+        let Some(chunk) = chunk else {
+            let fits = len <= self.inline_max;
+            return if fits { self.send_inline(head.w0(), head.w1, len, class, fill) } else { Err(Full) };
+        };
         let at = chunk as usize * CHUNK_BYTES;
         let segment = pool.segment().map_err(|_| Full)?;
         fill(&mut segment.wire_mut(at, len).expect("chunks lie inside the pool"));
@@ -111,6 +139,9 @@ impl RingTx {
 
     /// A chunk of the pool, which the receiver has been given by then.
     fn take_chunk(&mut self, pool: &mut Pool) -> Option<u32> {
+        if self.chunks.len() >= CHUNKS_A_PEER {
+            return None;
+        }
         if !self.pool_passed {
             let (socket, fd) = (self.socket.as_ref()?, pool.segment().ok()?.read_only_fd().ok()?);
             local::send(&socket.fd, b"pool", &[fd.as_fd()]).ok()?;
