@@ -25,8 +25,8 @@ const DATAGRAMS_A_TURN: usize = 256;
 const LINGER_EVERY: Duration = Duration::from_micros(50);
 /// How often a peer that leaves is told that its farewell came: it waits for that, and we shall not be there to say it again.
 const FAREWELL_ACKS: u32 = 4;
-/// How long to wait for word that a farewell came, if all before it did.
-const FAREWELL_FOR: Duration = Duration::from_millis(500);
+/// How long to wait for word that a farewell came, if all before it did: as long as a peer may be silent without counting as dead.
+const FAREWELL_FOR: Duration = Duration::from_millis(900);
 
 impl Endpoint {
     /// Gives what has arrived to the filters.

@@ -40,6 +40,8 @@ struct Rival {
     beside: String,
     running: Box<dyn Running>,
     can: Ability,
+    /// It did not answer: it is left out, and the others go on.
+    failed: bool,
 }
 
 /// Measures and shows the comparison.
@@ -76,6 +78,7 @@ pub fn records(common: &Common, compare: &CompareOptions) -> Result<Vec<Record>>
         };
         for bytes in common.sizes(&[8, 1024, 4096, 64 << 10, 1 << 20]) {
             records.extend(one_size(&mut driver, &mut rivals, verb, via, bytes)?);
+            rivals.retain(|rival| !rival.failed);
         }
     }
     Ok(records)
@@ -106,7 +109,7 @@ fn rivals(common: &Common, compare: &CompareOptions, via: Via) -> Result<Vec<Riv
         let beside = common.api.first().cloned().unwrap_or_else(|| peer.beside().to_owned());
         let (name, version) = (peer.name().to_owned(), peer.version());
         let can = Box::new(move |what: &str, bytes| peer.can(what, via, ranks, bytes));
-        rivals.push(Rival { name, version, beside, running, can });
+        rivals.push(Rival { name, version, beside, running, can, failed: false });
     }
     // Ways that our own ranks can go: the system's, and, to test the comparison itself, our own.
     let system = ["pipe", "fifo", "sysv", "unix"].map(|api| (api, api));
@@ -120,7 +123,8 @@ fn rivals(common: &Common, compare: &CompareOptions, via: Via) -> Result<Vec<Riv
         let running = Box::new(Ourselves::new(Driver::new(common)?, &api, via, ranks));
         let version = if word == "ourselves" { env!("CARGO_PKG_VERSION") } else { "of this kernel" };
         let can = Box::new(|what: &str, _| what != "turn");
-        rivals.push(Rival { name: word.to_owned(), version: version.to_owned(), beside, running, can });
+        let (name, version) = (word.to_owned(), version.to_owned());
+        rivals.push(Rival { name, version, beside, running, can, failed: false });
     }
     Ok(rivals)
 }
@@ -169,6 +173,9 @@ fn one_size(
         }
         for (&at, theirs) in able.iter().zip(&mut theirs) {
             let rival = &mut rivals[at];
+            if rival.failed {
+                continue;
+            }
             driver.progress(&format!("{verb} at {bytes} B: round {} of {rounds}, {}", round + 1, rival.name));
             let same = ours.iter().find(|spec| spec.api == rival.beside).expect("listed above");
             // The same command, but for how many: slow peers would take minutes.
@@ -179,13 +186,22 @@ fn one_size(
             {
                 command.count = (command.count / 10).max(10);
             }
-            theirs.push(rival.running.ask(&command)?.each_ns);
+            match rival.running.ask(&command) {
+                Ok(answer) => theirs.push(answer.each_ns),
+                Err(error) => {
+                    eprintln!("{} is left out from here on: {error:#}", rival.name);
+                    rival.failed = true;
+                }
+            }
         }
     }
     driver.progress("");
     let mut records = Vec::new();
     for (&at, theirs) in able.iter().zip(&theirs) {
         let rival = &rivals[at];
+        if rival.failed {
+            continue;
+        }
         let which = ours.iter().position(|spec| spec.api == rival.beside).expect("listed above");
         let answers: Vec<Answer> = own[which].iter().map(|&ns| Answer::of(ns)).collect();
         let ratio = Estimate::of_ratio(&own[which], theirs);
