@@ -4,11 +4,10 @@
 //! what a short message costs. Who knows the very next packet, whom it is from and what it says needs none of it. Everything else stays
 //! where it is, in order, for `progress`; which has its turn whenever the wait takes long, and now and then even if it does not.
 
-use crate::endpoint::{Endpoint, InboundSlot};
+use crate::endpoint::Endpoint;
 use crate::incoming::Incoming;
 use crate::progress::Inbound;
 use crate::provider::Rx;
-use crate::provider::shm::RingRx;
 use crate::{Peer, Port, wire};
 
 /// Looks for one message; they are quick, and all of them take about a microsecond.
@@ -25,9 +24,9 @@ pub(crate) struct Expecting {
 }
 
 impl Endpoint {
-    /// Takes a neighbour's next packet if that is a short message to `port` with immediate `imm` and at most `most` bytes, looking for it for a moment; says
-    /// how many bytes it has. `None` if nothing has been taken, because something else came, nothing did, or others have to have their
-    /// turn: then [`Endpoint::progress`] or [`Endpoint::wait`] is the way.
+    /// Takes a neighbour's next packet if that is a short message to `port` with immediate `imm` and at most `most` bytes, looking for
+    /// it for a moment; says how many bytes it has. `None` if nothing has been taken, because something else came, nothing did, or
+    /// others have to have their turn: then [`Endpoint::progress`] or [`Endpoint::wait`] is the way.
     ///
     /// ```
     /// use barewire_core::{Config, Endpoint, Ignore, Port, job::Job};
@@ -52,7 +51,8 @@ impl Endpoint {
         let Some(Inbound { rx: Rx::Ring(rx), .. }) = self.inbound[at].inbound.as_deref_mut() else {
             return None;
         };
-        let packet = look(rx, looks)?;
+        rx.settle();
+        let packet = (0..looks).find_map(|_| rx.ring.peek())?;
         let (to, len) = wire::as_message(packet.w0)?;
         if to != port || packet.w1 != imm || len > most {
             return None;
@@ -83,14 +83,7 @@ impl Endpoint {
 
     #[cold]
     fn place_of(&mut self, from: Peer) -> Option<usize> {
-        self.expecting.at = self.inbound.iter().position(|slot: &InboundSlot| slot.peer == from)?;
+        self.expecting.at = self.inbound.iter().position(|slot| slot.peer == from)?;
         Some(self.expecting.at)
     }
-}
-
-/// Looks until a packet is there.
-#[inline(always)]
-fn look(rx: &mut RingRx, looks: u32) -> Option<barewire_sys::ring::Packet> {
-    rx.settle();
-    (0..looks).find_map(|_| rx.ring.peek())
 }

@@ -63,6 +63,23 @@ impl Message {
         comm.net.with_alone(|endpoint, layer| body(&comm.net, endpoint, layer, (peer, envelope, bytes)))
     }
 
+    /// Sends it if it is a plain one that can go at once, and then asks for what came of it; `None` if nothing has happened.
+    #[inline(always)]
+    fn send_now<R>(
+        &self,
+        comm: MPI_Comm,
+        mode: Mode,
+        then: impl FnOnce(&mut Endpoint, &Layer, Peer) -> R,
+    ) -> Option<R> {
+        if mode != Mode::Standard {
+            return None;
+        }
+        self.at_once(comm, |_, endpoint, layer, (to, envelope, bytes)| {
+            let sent = layer.tagged.send_now(endpoint, to, envelope, bytes).unwrap_or(false);
+            sent.then(|| then(endpoint, layer, to))
+        })
+    }
+
     /// Posts it if it is a plain one and has not come yet, and then asks for what came of it; `None` if nothing has happened.
     #[inline(always)]
     fn post_now<R>(
@@ -84,13 +101,7 @@ impl Message {
 /// Sends and waits until the send has ended.
 #[inline(always)]
 pub fn send(message: Message, comm: MPI_Comm, mode: Mode) -> Result<()> {
-    let sent = || {
-        message.at_once(comm, |_, endpoint, layer, (to, envelope, bytes)| {
-            let sent = layer.tagged.send_now(endpoint, to, envelope, bytes).unwrap_or(false);
-            sent.then(|| endpoint.flush_to(to))
-        })
-    };
-    match if mode == Mode::Standard { sent() } else { None } {
+    match message.send_now(comm, mode, |endpoint, _, to| endpoint.flush_to(to)) {
         Some(true) => Ok(()),
         Some(false) => pass_on(&message, comm),
         None => send_later(&message, comm, mode),
@@ -120,13 +131,7 @@ fn send_later(message: &Message, comm: MPI_Comm, mode: Mode) -> Result<()> {
 /// Starts a send.
 #[inline(always)]
 pub fn isend(message: Message, handle: MPI_Comm, mode: Mode) -> Result<MPI_Request> {
-    let sent = || {
-        message.at_once(handle, |_, endpoint, layer, (to, envelope, bytes)| {
-            let sent = layer.tagged.send_now(endpoint, to, envelope, bytes).unwrap_or(false);
-            sent.then(|| MPI_Request(layer.requests.sent()))
-        })
-    };
-    match if mode == Mode::Standard { sent() } else { None } {
+    match message.send_now(handle, mode, |_, layer, _| MPI_Request(layer.requests.sent())) {
         Some(sent) => Ok(sent),
         None => isend_later(&message, handle, mode),
     }

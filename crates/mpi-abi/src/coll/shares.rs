@@ -70,20 +70,16 @@ impl<'a> Shares<'a> {
     fn combine_exchanged(mut self) -> Result<()> {
         let (rank, len) = (self.turn.board.rank, self.len);
         let other = 1 - rank;
-        let addresses = self.turn.number();
-        let operands = self.mine.unwrap_or(self.into);
-        self.turn.give(addresses, 8, |wire| wire.write_u64(operands.address() as u64))?;
-        let theirs = self.turn.exact_gift(other, addresses, 8)?.read_u64().unwrap_or(0);
+        let (theirs, _) = self.tell_places()?[other];
         let mut into = self.into;
         if let (0, Some(mine)) = (rank, self.mine) {
             self.fetch(other, theirs, into.user(0, len))?;
-            self.meet()?;
+            self.turn.barrier()?;
             (self.combine)(mine.bytes(0, len)?, into.bytes_mut(0, len)?);
             return Ok(());
         }
-        let room = Memory::at_address(self.make_room(len).as_mut_ptr().expose_provenance());
-        self.fetch(other, theirs, room.user(0, len))?;
-        self.meet()?;
+        self.fetch_to_room(other, theirs, len)?;
+        self.turn.barrier()?;
         for start in (0..len).step_by(CHUNK) {
             let (at, here) = (start as i64, &mut self.room[start..len.min(start + CHUNK)]);
             if rank == 0 {
@@ -186,33 +182,37 @@ impl<'a> Shares<'a> {
     /// By way of nobody: every rank copies the others' operands for its share out of their memory, and then the others' results.
     fn combine_fetched(mut self) -> Result<()> {
         let (rank, whole) = (self.turn.board.rank, (0, self.len));
-        let mine = self.mine.unwrap_or(self.into);
-        let addresses = self.turn.number();
-        self.turn.give(addresses, 16, |wire| {
-            wire.write_u64(mine.address() as u64);
-            wire.write_u64(self.into.address() as u64);
-        })?;
-        let mut theirs = [(0, 0, 0); COMBINERS_MAX];
-        for (from, slot) in self.turn.others().zip(&mut theirs) {
-            let mut said = self.turn.exact_gift(from, addresses, 16)?;
-            *slot = (from, said.read_u64().unwrap_or(0), said.read_u64().unwrap_or(0));
-        }
-        let theirs = &theirs[..self.turn.board.size - 1];
+        let places = self.tell_places()?;
         let (at, len) = self.share(whole, rank);
         for start in (0..len).step_by(FETCH) {
             let (at, len) = (at + start as i64, FETCH.min(len - start));
-            for (step, &(from, operands, _)) in theirs.iter().enumerate() {
-                self.fetch_and_combine(from, operands, at, len, step == 0)?;
+            for (step, from) in self.turn.others().enumerate() {
+                self.fetch_and_combine(from, places[from].0, at, len, step == 0)?;
             }
         }
         // Everybody has its operands, which may be where results go, and its result.
-        self.meet()?;
-        for &(from, _, results) in theirs {
+        self.turn.barrier()?;
+        for from in self.turn.others() {
             let (at, len) = self.share(whole, from);
-            self.fetch(from, results + at as u64, self.into.user(at, len))?;
+            self.fetch(from, places[from].1 + at as u64, self.into.user(at, len))?;
         }
         // And everybody has its results: their places are their owners' again.
-        self.meet()
+        self.turn.barrier()
+    }
+
+    /// Tells the others where this rank's operands are and where its result goes; says where theirs are and go, by rank.
+    fn tell_places(&self) -> Result<[(u64, u64); COMBINERS_MAX]> {
+        let (operands, number) = (self.mine.unwrap_or(self.into), self.turn.number());
+        self.turn.give(number, 16, |wire| {
+            wire.write_u64(operands.address() as u64);
+            wire.write_u64(self.into.address() as u64);
+        })?;
+        let mut places = [(0, 0); COMBINERS_MAX];
+        for from in self.turn.others() {
+            let mut said = self.turn.exact_gift(from, number, 16)?;
+            places[from] = (said.read_u64().unwrap_or(0), said.read_u64().unwrap_or(0));
+        }
+        Ok(places)
     }
 
     fn fetch_and_combine(
@@ -230,8 +230,7 @@ impl<'a> Shares<'a> {
                 (self.combine)(mine.bytes(at, len)?, into.bytes_mut(at, len)?);
             }
             _ => {
-                let room = Memory::at_address(self.make_room(len).as_mut_ptr().expose_provenance());
-                self.fetch(from, theirs, room.user(0, len))?;
+                self.fetch_to_room(from, theirs, len)?;
                 (self.combine)(&self.room[..len], into.bytes_mut(at, len)?);
             }
         }
@@ -246,9 +245,10 @@ impl<'a> Shares<'a> {
         }
     }
 
-    /// Waits until everybody is here.
-    fn meet(&self) -> Result<()> {
-        self.turn.barrier()
+    /// Copies others' operands to where [`Shares::make_room`] has room for them.
+    fn fetch_to_room(&mut self, from: usize, address: u64, len: usize) -> Result<()> {
+        let room = Memory::at_address(self.make_room(len).as_mut_ptr().expose_provenance());
+        self.fetch(from, address, room.user(0, len))
     }
 
     /// Whether every rank can copy out of every other's memory; they find out together, once.
@@ -257,14 +257,11 @@ impl<'a> Shares<'a> {
         if let Some(&known) = board.fetches.get() {
             return Ok(known);
         }
-        let mine = self.mine.unwrap_or(self.into);
-        let addresses = self.turn.number();
-        self.turn.give(addresses, 8, |wire| wire.write_u64(mine.address() as u64))?;
+        let places = self.tell_places()?;
         let mut can = true;
         for from in self.turn.others() {
-            let address = self.turn.exact_gift(from, addresses, 8)?.read_u64().unwrap_or(0);
             let trial = Sink::Memory(Kept::private(FETCHED_MIN), 0, FETCHED_MIN);
-            can &= self.turn.fetch(from, address, trial, FETCHED_MIN)?;
+            can &= self.turn.fetch(from, places[from].0, trial, FETCHED_MIN)?;
         }
         let answers = self.turn.number();
         self.turn.give(answers, 8, |wire| wire.write_u64(u64::from(can)))?;
