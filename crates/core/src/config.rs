@@ -2,7 +2,15 @@
 
 use std::time::Duration;
 
+use barewire_sys::cpu::machine_cpus;
+
 use crate::error::OpenError;
+use crate::job::Job;
+
+/// The pool of one process, and those of all on a host.
+const POOL_BYTES_MIN: usize = 1 << 20;
+const POOL_BYTES_MAX: usize = 3 << 20;
+const POOLS_BYTES: usize = 64 << 20;
 
 /// How an endpoint behaves. The defaults suit almost everybody.
 ///
@@ -16,8 +24,9 @@ pub struct Config {
     /// Bytes of ring for each neighbour that sends to us over shared memory; a power of two from 4 KiB. Default 32 KiB.
     /// Costs that much memory for every pair that talks; more lets a sender run further ahead.
     pub ring_bytes: usize,
-    /// Bytes of the pool through which this endpoint sends long messages to neighbours. Default 1 MiB, made on first use.
-    pub pool_bytes: usize,
+    /// Bytes of the pool through which this endpoint sends long messages to neighbours, made on first use. Default 3 MiB, more than a
+    /// processor's own cache holds; where many processes share the host so much less that theirs together take 64 MiB, down to 1 MiB each.
+    pub pool_bytes: Option<usize>,
     /// Bytes of messages that may be on their way or held at one receiver, on wires other than shared memory. Default 1 MiB.
     /// Costs at most that much memory at the receiver for every peer whose handler is suspended. One packet may always be
     /// on its way, however little this is. It also bounds what is kept of tagged messages that nobody has asked for, on every
@@ -42,7 +51,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             ring_bytes: 32 << 10,
-            pool_bytes: 1 << 20,
+            pool_bytes: None,
             credit_bytes: 1 << 20,
             shm: true,
             tcp: true,
@@ -61,8 +70,8 @@ impl Config {
         if !self.ring_bytes.is_power_of_two() || !(4096..=1 << 30).contains(&self.ring_bytes) {
             return bad("ring_bytes", self.ring_bytes, "it must be a power of two from 4 KiB to 1 GiB");
         }
-        if !(1 << 16..=1 << 32).contains(&self.pool_bytes) {
-            return bad("pool_bytes", self.pool_bytes, "it must be from 64 KiB to 4 GiB");
+        if let Some(bytes) = self.pool_bytes.filter(|bytes| !(1 << 16..=1 << 32).contains(bytes)) {
+            return bad("pool_bytes", bytes, "it must be from 64 KiB to 4 GiB");
         }
         if !(1..=1 << 32).contains(&self.credit_bytes) {
             return bad("credit_bytes", self.credit_bytes, "it must be from 1 B to 4 GiB");
@@ -71,5 +80,12 @@ impl Config {
             return bad("shm", 0, "tcp is off too; at least one wire is needed");
         }
         Ok(())
+    }
+
+    /// Bytes of the pool of one of the job's processes.
+    pub(crate) fn pool_bytes_in(&self, job: &Job) -> usize {
+        let most = if job.crowded { job.size as usize } else { machine_cpus() };
+        let here = most.min(job.size as usize).max(1);
+        self.pool_bytes.unwrap_or((POOLS_BYTES / here).clamp(POOL_BYTES_MIN, POOL_BYTES_MAX))
     }
 }

@@ -162,7 +162,7 @@ impl Endpoint {
             imports: Imports::default(),
             ops: Ops::default(),
             serving: Serving::default(),
-            pool: Pool::new(config.pool_bytes),
+            pool: Pool::new(config.pool_bytes_in(&job)),
             bell,
             dozing: false,
             report_wanted: false,
@@ -460,7 +460,7 @@ impl Endpoint {
     #[cold]
     #[inline(never)]
     pub(crate) fn starve(&mut self, to: Peer) -> Result<(), SendError> {
-        if !self.pool.has_free() {
+        if self.pool.is_short() {
             // Chunks that others are done with lie with the links they went over.
             for peer in self.peers.iter_mut() {
                 if let Tx::Ring(ring) = &mut peer.tx {

@@ -87,7 +87,8 @@ fn feed(endpoint: &mut Endpoint, mut bytes: &[u8]) {
     let me = endpoint.me();
     while let Some((head, rest)) = bytes.split_first_chunk::<HEAD_BYTES>() {
         let word = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight of sixteen"));
-        let (w0, w1) = (word(0).max(1), word(8));
+        // The highest bit is the ring's own.
+        let (w0, w1) = ((word(0) & u64::MAX >> 1).max(1), word(8));
         let told = Head::unpack(w0, w1).map_or(0, |head| head.len as usize);
         let len = told.min(rest.len()).min(1000);
         let Tx::Ring(ring) = &mut endpoint.peers[me.index()].tx else { return };

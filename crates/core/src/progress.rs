@@ -217,7 +217,7 @@ impl Endpoint {
         };
         let kept = rx.finish(in_ring);
         if chunked {
-            rx.give_back();
+            rx.pass_chunk(len);
         }
         budget.spend(len);
         let stats = &mut self.peers[from.index()].stats;

@@ -366,7 +366,7 @@ fn a_sender_that_ignores_its_credit_is_lost_before_it_fills_the_memory() {
 /// Chunks of the pool come back from peers who are done with them, though nothing more is sent to those.
 #[test]
 fn long_packets_to_many_peers_do_not_use_up_the_pool() {
-    let config = Config { pool_bytes: 1 << 16, ..Config::default() };
+    let config = Config { pool_bytes: Some(1 << 16), ..Config::default() };
     run(80, &config, |mut rank| {
         let bytes = pattern(8000, 1);
         if rank.ep.me() == Peer(0) {

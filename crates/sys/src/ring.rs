@@ -1,10 +1,10 @@
 //! The ring: one producer, one consumer, packets in 64-byte lines, the arrival flag in the packet's own line.
 //!
 //! A packet is a header word, a second word and a payload, in as many whole lines as it needs. The producer fills the
-//! lines, writes zero where the *next* packet's header will stand, and stores the header word last; the consumer
-//! polls the word where the next header will stand. A packet of up to 48 bytes therefore moves in a single
-//! cache-line transfer, and no stale payload is ever taken for a header. The consumer publishes how far it has come
-//! only now and then, in a line of its own.
+//! lines and stores the header word last; the consumer polls the word where the next header will stand. A packet of up to 48 bytes
+//! therefore moves in a single cache-line transfer. A header of the lap before is known by a bit; where something else stands, the
+//! producer writes zero before it publishes the packet in front, so no stale payload is ever taken for a header. The consumer publishes
+//! how far it has come only now and then, in a line of its own.
 //!
 //! ```text
 //!  control page                 data: `lines` × 64 bytes, mapped twice in a row so that packets never wrap
@@ -58,6 +58,10 @@ const fn payload_at(payload: usize) -> usize {
     if payload <= BESIDE_MAX { HEAD_BYTES } else { LINE_BYTES }
 }
 
+const fn shift_of(lines: u64) -> u32 {
+    63 - lines.trailing_zeros()
+}
+
 /// Words of ring memory. Word 0 of line `l` is `data(l * 8)`.
 pub trait Words {
     /// Loads a data word.
@@ -77,15 +81,22 @@ pub struct Tail {
     lines: u64,
     tail: u64,
     freed: u64,
-    /// The word where a header would stand behind a next packet of one line is zero already.
-    cleared: bool,
+    /// How far a position is shifted for its lap's parity to be the highest bit.
+    shift: u32,
+    /// Of each line: its first word is no header of the next lap, because it was one of the last or is zero. What of a payload stands there may
+    /// look like one.
+    clean: Box<[bool]>,
 }
+
+/// In a header's first word: the parity of the lap in which it was written, so that none has to be wiped out before its line is used again.
+const LAP: u64 = 1 << 63;
 
 impl Tail {
     /// The producer of an empty ring of `lines` lines, a power of two.
     pub fn new(lines: u64) -> Tail {
         assert!(lines.is_power_of_two() && lines >= 4, "ring sizes are powers of two");
-        Tail { mask: lines - 1, lines, tail: 0, freed: 0, cleared: false }
+        let clean = vec![true; lines as usize].into();
+        Tail { mask: lines - 1, lines, tail: 0, freed: 0, shift: shift_of(lines), clean }
     }
 
     /// The line at which a packet of `need` lines may be written, leaving at least `spare` lines free.
@@ -103,32 +114,32 @@ impl Tail {
 
     /// Before the packet of `need` lines at the reserved place is published: nothing comes after it yet.
     #[inline(always)]
-    pub fn end_at<W: Words>(&self, words: &W, need: u64) {
-        if need == 1 && self.cleared {
-            return;
+    pub fn end_at<W: Words>(&mut self, words: &W, need: u64) {
+        if need > 1 {
+            self.soil(need);
         }
         let next = ((self.tail + need) & self.mask) as usize;
-        // SYNC next header: ordered before the Release in `publish`, so a consumer that gets past this packet finds a zero.
-        words.store(next * WORDS_A_LINE, 0, Ordering::Relaxed);
+        if !std::mem::replace(&mut self.clean[next], true) {
+            // SYNC next header: ordered before the Release in `publish`, so a consumer that gets past this packet finds a zero.
+            words.store(next * WORDS_A_LINE, 0, Ordering::Relaxed);
+        }
     }
 
-    /// Makes the packet of `need` lines at the reserved place visible. `w0` must not be zero. Says how many lines are known to be free
-    /// after it.
+    /// The lines of a packet but its first have its payload in them.
+    fn soil(&mut self, need: u64) {
+        (1..need).for_each(|line| self.clean[((self.tail + line) & self.mask) as usize] = false);
+    }
+
+    /// Makes the packet of `need` lines at the reserved place visible. `w0` must not be zero, nor have its highest bit set. Says how many
+    /// lines are known to be free after it.
     #[inline(always)]
     pub fn publish<W: Words>(&mut self, words: &W, need: u64, w0: u64) -> u64 {
-        debug_assert_ne!(w0, 0);
+        debug_assert!(w0 != 0 && w0 & LAP == 0);
         let at = (self.tail & self.mask) as usize;
         // SYNC publish: pairs with the Acquire in `Head::peek`.
-        words.store(at * WORDS_A_LINE, w0, Ordering::Release);
+        words.store(at * WORDS_A_LINE, w0 | (self.tail << self.shift) & LAP, Ordering::Release);
         self.tail += need;
-        // For a next packet of one line, where that is known to be free: then it writes no line but its own.
-        let room = self.freed + self.lines - self.tail;
-        self.cleared = room >= 2;
-        if self.cleared {
-            // SYNC next header: ordered before the Release of the next packet, as in `end_at`.
-            words.store(((self.tail + 1) & self.mask) as usize * WORDS_A_LINE, 0, Ordering::Relaxed);
-        }
-        room
+        self.freed + self.lines - self.tail
     }
 
     /// The line at which the next packet will stand.
@@ -164,6 +175,8 @@ impl Tail {
 #[derive(Debug)]
 pub struct Head {
     mask: u64,
+    /// As in [`Tail`].
+    shift: u32,
     quarter: u64,
     at: u64,
     /// Lines passed but not given back: their contents are held elsewhere.
@@ -175,17 +188,16 @@ impl Head {
     /// The consumer of an empty ring of `lines` lines, a power of two.
     pub fn new(lines: u64) -> Head {
         assert!(lines.is_power_of_two() && lines >= 4, "ring sizes are powers of two");
-        Head { mask: lines - 1, quarter: lines / 4, at: 0, held: 0, published: 0 }
+        Head { mask: lines - 1, shift: shift_of(lines), quarter: lines / 4, at: 0, held: 0, published: 0 }
     }
 
     /// The next packet's header word, if it has arrived.
     #[inline(always)]
     pub fn peek<W: Words>(&self, words: &W) -> Option<u64> {
         // SYNC take: pairs with the Release in `Tail::publish`.
-        match words.load(self.line() * WORDS_A_LINE, Ordering::Acquire) {
-            0 => None,
-            w0 => Some(w0),
-        }
+        let w0 = words.load(self.line() * WORDS_A_LINE, Ordering::Acquire) ^ (self.at << self.shift) & LAP;
+        // Nothing at all, or what was here a lap ago.
+        if w0 & LAP != 0 || w0 == 0 { None } else { Some(w0) }
     }
 
     /// The line at which the next packet stands or will stand.

@@ -85,7 +85,7 @@ pub fn replies_put_data_into_the_requesters_segment(wire: &Wire) {
 }
 
 pub fn an_asynchronous_transfer_refuses_instead_of_waiting(wire: &Wire) {
-    const LEN: usize = 1_500_000;
+    const LEN: usize = 3_500_000;
     let turns = Meeting::new(2);
     run(2, wire, |member| {
         log_places(member, 1);

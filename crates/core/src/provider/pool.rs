@@ -3,6 +3,8 @@
 //! One pool a process, not one a pair, so that its cost does not grow with the square of the ranks. A chunk is
 //! the sender's from [`Pool::take`] until the ring position of the packet that names it has been given back.
 
+use std::collections::VecDeque;
+
 use barewire_sys::map::{MapError, Segment};
 
 /// Bytes of one chunk: large enough that naming it is cheap, small enough that filling one overlaps with emptying another.
@@ -12,13 +14,14 @@ pub(crate) const CHUNK_BYTES: usize = 32 << 10;
 pub(crate) struct Pool {
     bytes: usize,
     segment: Option<Segment>,
-    /// Last freed first taken: it is still in the cache.
-    free: Vec<u32>,
+    /// First freed, first taken. Memory that both sides touched last a while ago has left their own caches for the one they share, from
+    /// which it comes several times faster than out of the other's.
+    free: VecDeque<u32>,
 }
 
 impl Pool {
     pub fn new(bytes: usize) -> Pool {
-        Pool { bytes, segment: None, free: Vec::new() }
+        Pool { bytes, segment: None, free: VecDeque::new() }
     }
 
     /// The pool's memory, made on first use.
@@ -26,7 +29,7 @@ impl Pool {
         if self.segment.is_none() {
             let segment = Segment::create_large("barewire-pool", self.bytes)?;
             let chunks = segment.len() / CHUNK_BYTES;
-            self.free = (0..chunks as u32).rev().collect();
+            self.free = (0..chunks as u32).collect();
             self.segment = Some(segment);
         }
         Ok(self.segment.as_ref().expect("made above"))
@@ -34,16 +37,25 @@ impl Pool {
 
     /// A chunk to fill, if one is free.
     pub fn take(&mut self) -> Option<u32> {
-        self.free.pop()
+        self.free.pop_front()
     }
 
-    /// Whether a chunk is free, or the pool is not made yet.
-    pub fn has_free(&self) -> bool {
-        self.segment.is_none() || !self.free.is_empty()
+    /// Whether a receiver that has so many chunks may have another: whoever is slow leaves half as many as it has for others.
+    pub fn allows(&self, taken: usize) -> bool {
+        taken < 2 * self.free()
+    }
+
+    /// Whether more than half of the chunks are taken.
+    pub fn is_short(&self) -> bool {
+        2 * self.free() < self.bytes / CHUNK_BYTES
+    }
+
+    fn free(&self) -> usize {
+        if self.segment.is_none() { self.bytes / CHUNK_BYTES } else { self.free.len() }
     }
 
     /// A chunk comes back.
     pub fn put_back(&mut self, chunk: u32) {
-        self.free.push(chunk);
+        self.free.push_back(chunk);
     }
 }

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use barewire_sys::bell::Ringer;
 use barewire_sys::map::Segment;
-use barewire_sys::ring::{Consumer, Full, HEAD_BYTES, Producer, RingMemory};
+use barewire_sys::ring::{Consumer, Full, HEAD_BYTES, LINE_BYTES, Producer, RingMemory};
 use barewire_sys::wirebuf::{WireMut, WireRef};
 
 use super::Class;
@@ -18,16 +18,16 @@ use crate::incoming::HoldSlot;
 use crate::wire::{FLAG_CHUNK, Head};
 
 /// Longest payload in the ring itself; longer ones go through the pool.
-pub(crate) const INLINE_BYTES_MAX: usize = 4096;
+pub(crate) const INLINE_BYTES_MAX: usize = 2048;
 /// The same in a stream of them. In the ring a packet is there sooner; but a stream of long ones goes faster through the pool, where its
-/// sender writes far from what the receiver is reading.
-pub(crate) const STREAM_BYTES_MAX: usize = 3072;
+/// sender writes far from what the receiver is reading, and into memory that has left the receiver's own cache.
+pub(crate) const STREAM_BYTES_MAX: usize = 1024;
 /// Packets longer than that in a row, without a word from the receiver, are a stream.
 const STREAM: u32 = 3;
 /// Longest payload of any packet.
 pub(crate) const PACKET_BYTES_MAX: usize = CHUNK_BYTES;
-/// Chunks one receiver may have at a time, so that a slow one leaves some for the others.
-const CHUNKS_A_PEER: usize = 16;
+/// Chunks that go to one receiver between two looks at which it has given back: each look costs a cache miss here and another there.
+const CHUNKS_A_LOOK: usize = 8;
 
 /// The sending side of a ring.
 #[derive(Debug)]
@@ -46,6 +46,10 @@ pub(crate) struct RingTx {
     spare: u64,
     /// Chunks on their way: the ring position behind the packet that names each.
     chunks: VecDeque<(u64, u32)>,
+    /// Bytes filled of the last of them.
+    filled: usize,
+    /// With so many it is time to look which have come back.
+    look_at: usize,
     pool_passed: bool,
     pub rung: u64,
 }
@@ -66,6 +70,8 @@ impl RingTx {
             ringer: None,
             socket,
             chunks: VecDeque::new(),
+            filled: 0,
+            look_at: CHUNKS_A_LOOK,
             rung: 0,
         }
     }
@@ -120,28 +126,38 @@ impl RingTx {
         self.reclaim_some(pool);
         let spare = if class == Class::Data { self.spare } else { 0 };
         let chunk = match len <= CHUNK_BYTES && self.ring.fits(8, spare) {
-            true => self.take_chunk(pool),
+            true => self.take_chunk(pool, len),
             false => None,
         };
         let Some(chunk) = chunk else {
             let fits = len <= self.inline_max;
             return if fits { self.send_inline(head.w0(), head.w1, len, class, fill) } else { Err(Full) };
         };
-        let at = chunk as usize * CHUNK_BYTES;
+        let at = chunk as usize * CHUNK_BYTES + self.filled;
         let segment = pool.segment().map_err(|_| Full)?;
         fill(&mut segment.wire_mut(at, len).expect("chunks lie inside the pool"));
         let head = Head { flags: head.flags | FLAG_CHUNK, ..head };
         self.send_inline(head.w0(), head.w1, 8, class, |wire| wire.write_u64(at as u64))
             .expect("room was checked above");
-        self.chunks.push_back((self.ring.position(), chunk));
+        let end = self.ring.position();
+        match self.chunks.back_mut() {
+            Some(last) if self.filled > 0 => last.0 = end,
+            _ => self.chunks.push_back((end, chunk)),
+        }
+        self.filled = (self.filled + len).next_multiple_of(LINE_BYTES);
         Ok(())
     }
 
-    /// A chunk of the pool, which the receiver has been given by then.
-    fn take_chunk(&mut self, pool: &mut Pool) -> Option<u32> {
-        if self.chunks.len() >= CHUNKS_A_PEER {
+    /// A chunk of the pool with room for a packet, which the receiver has been given by then: the one filled last, from
+    /// [`RingTx::filled`] on, or another.
+    fn take_chunk(&mut self, pool: &mut Pool, len: usize) -> Option<u32> {
+        if let (Some(&(_, last)), true) = (self.chunks.back(), self.filled + len <= CHUNK_BYTES) {
+            return Some(last);
+        }
+        if !pool.allows(self.chunks.len()) {
             return None;
         }
+        self.filled = 0;
         if !self.pool_passed {
             let (socket, fd) = (self.socket.as_ref()?, pool.segment().ok()?.read_only_fd().ok()?);
             local::send(&socket.fd, b"pool", &[fd.as_fd()]).ok()?;
@@ -157,14 +173,14 @@ impl RingTx {
 
     pub fn payload_now(&mut self, pool: &mut Pool) -> usize {
         self.reclaim_some(pool);
-        if pool.has_free() && self.chunks.len() < CHUNKS_A_PEER { CHUNK_BYTES } else { self.inline_max }
+        if pool.allows(self.chunks.len()) { CHUNK_BYTES } else { self.inline_max }
     }
 
-    /// Takes back chunks whose packets the receiver is done with, once there are several: each look at what it has given
-    /// back costs a cache miss here and another there.
+    /// Takes back chunks whose packets the receiver is done with, once there are several.
     fn reclaim_some(&mut self, pool: &mut Pool) {
-        if self.chunks.len() >= CHUNKS_A_PEER / 2 || !pool.has_free() {
+        if self.chunks.len() >= self.look_at || !pool.allows(self.chunks.len()) {
             self.reclaim(pool);
+            self.look_at = self.chunks.len() + CHUNKS_A_LOOK;
         }
     }
 
@@ -264,6 +280,8 @@ pub(crate) struct RingRx {
     pub ring: Consumer,
     /// The sender's pool, once it has used it.
     pool: Option<Segment>,
+    /// Bytes of chunks that are done with since the sender was told.
+    chunk_bytes: usize,
     socket: Option<OwnedFd>,
     /// The sender's doorbell, for when it waits for room. Ourselves have none.
     ringer: Option<Ringer>,
@@ -282,6 +300,7 @@ impl RingRx {
         RingRx {
             ring: Consumer::new(memory),
             pool: None,
+            chunk_bytes: 0,
             socket,
             ringer,
             hold: HoldSlot::default(),
@@ -353,6 +372,15 @@ impl RingRx {
     pub fn pass(&mut self, len: usize) {
         if self.ring.pass(len) {
             self.ring_sender();
+        }
+    }
+
+    /// After a packet of `len` bytes in a chunk: the sender gets chunks back one by one, or when there is nothing else to do.
+    pub fn pass_chunk(&mut self, len: usize) {
+        self.chunk_bytes += len;
+        if self.chunk_bytes >= CHUNK_BYTES / 2 || self.ring.peek().is_none() {
+            self.chunk_bytes = 0;
+            self.give_back();
         }
     }
 

@@ -8,25 +8,20 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use barewire_sys::fetch::fetch;
-use barewire_sys::memory::Memory;
-use barewire_sys::rustix::process::Pid;
 use barewire_sys::wirebuf::Places;
 
 use super::body::{Sink, Source};
-use super::{FETCH_BYTES_MIN, REST, Tagged};
+use super::{FETCH_BYTES_MIN, REST, Request, Tagged};
 use crate::Peer;
 use crate::endpoint::Endpoint;
 use crate::incoming::Incoming;
 use crate::provider::Tx;
 use crate::region::{Key, Rights};
 
-/// Bytes of a trial, and how often it is made.
-const TRIAL_BYTES: usize = 64 << 10;
+/// Messages that are fetched, and as many that are sent, before it is settled which of both is done.
 const TRIALS: u32 = 4;
-/// How much slower than a copy between buffers of our own fetching may be: sending costs two copies between processors.
-const SLOWER_MAX: u32 = 4;
-/// What a system call may cost beside the copy.
-const CALL: Duration = Duration::from_micros(2);
+/// One that has not come by then never will, or says nothing about how fast sending is.
+const TRIAL_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Where a receiver finds a message that is offered to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,12 +67,49 @@ pub(super) enum Fetched {
 }
 
 /// Whether fetching is any good.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fetching {
-    #[default]
-    Untried,
+    /// It is being found out.
+    Tried(Trials),
     Good,
     Bad,
+}
+
+/// Long messages that are fetched and sent in turn, and how long that takes: the only way to know, because it depends on the kernel, on what
+/// caches the two processors share, and on where the buffers lie in their pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Trials {
+    fetched: Measured,
+    sent: Measured,
+    /// One that is being sent, and since when.
+    under_way: Option<(Request, usize, Instant)>,
+}
+
+/// What some messages took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Measured {
+    messages: u32,
+    /// Picoseconds for a byte of the fastest.
+    best: Option<u128>,
+}
+
+impl Measured {
+    fn add(&mut self, bytes: usize, time: Duration) {
+        let each = time.as_nanos() * 1000 / bytes.max(1) as u128;
+        self.messages += 1;
+        self.best = Some(self.best.map_or(each, |best| best.min(each)));
+    }
+}
+
+impl Trials {
+    fn outcome(self) -> Fetching {
+        let known = self.sent.messages.min(self.fetched.messages) >= TRIALS;
+        match (self.fetched.best, self.sent.best) {
+            (Some(fetched), Some(sent)) if known && fetched < sent => Fetching::Good,
+            (Some(_), Some(_)) if known => Fetching::Bad,
+            _ => Fetching::Tried(self),
+        }
+    }
 }
 
 impl Tagged {
@@ -94,26 +126,19 @@ impl Tagged {
         self.shows_buffers = true;
     }
 
-    /// Copies `len` bytes out of a neighbour's memory now, where it said that they are; false if the kernel does not let us, or is slow at
-    /// it: then they may have been copied in part, and have to be sent. Who is to be copied from has to wait until it is told that it has been.
+    /// Copies `len` bytes out of a neighbour's memory now, where it said that they are; false if the kernel does not let us: then they
+    /// may have been copied in part, and have to be sent. Who is to be copied from has to wait until it is told that it has been.
     ///
     /// ```
     /// use barewire_core::{Config, Endpoint, job::Job, tagged::{Sink, Tagged}};
     /// use barewire_sys::userbuf::UserBuf;
     /// let endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
-    /// let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
-    /// let fetched = tagged.fetch_now(&endpoint, me, 4096, 8, &mut Sink::User(UserBuf::EMPTY));
+    /// let me = endpoint.me();
+    /// let fetched = Tagged::fetch_now(&endpoint, me, 4096, 8, &mut Sink::User(UserBuf::EMPTY));
     /// assert!(!fetched, "we are no neighbour of our own");
     /// ```
-    pub fn fetch_now(
-        &mut self,
-        endpoint: &Endpoint,
-        from: Peer,
-        address: u64,
-        len: usize,
-        into: &mut Sink,
-    ) -> bool {
-        self.fetch(endpoint, from, address, len, into) == Fetched::Whole
+    pub fn fetch_now(endpoint: &Endpoint, from: Peer, address: u64, len: usize, into: &mut Sink) -> bool {
+        copy_from(endpoint, from, address, len, into) == Fetched::Whole
     }
 
     /// Where the receiver finds a message that is offered to it.
@@ -147,11 +172,12 @@ impl Tagged {
         }
         match shown.address {
             0 => Fetched::Unfit,
+            _ if self.tries_sending() => Fetched::Unfit,
             address => self.fetch(endpoint, from, address, len, sink),
         }
     }
 
-    /// Has the kernel copy the first `len` bytes of a message out of its sender's buffer, if that can be.
+    /// Has the kernel copy the first `len` bytes of a message out of its sender's buffer, if that can be and is worth it.
     fn fetch(
         &mut self,
         endpoint: &Endpoint,
@@ -160,30 +186,83 @@ impl Tagged {
         len: usize,
         sink: &mut Sink,
     ) -> Fetched {
-        let Some(pid) = endpoint.peers[from.index()].process else { return Fetched::Never };
-        if self.fetching == Fetching::Untried {
-            self.fetching = try_out(pid, address, len.min(TRIAL_BYTES), sink);
-        }
-        match self.fetching {
-            Fetching::Good => {}
-            Fetching::Bad => return Fetched::Never,
-            Fetching::Untried => return Fetched::Unfit,
-        }
-        let mut at = 0;
-        while at < len {
-            let mut places = Places::default();
-            sink.place(at as u64, len - at, &mut places);
-            let n = places.remaining();
-            if n == 0 {
-                return Fetched::Unfit;
+        match &mut self.fetching {
+            Fetching::Good => copy_from(endpoint, from, address, len, sink),
+            Fetching::Bad => Fetched::Never,
+            Fetching::Tried(trials) => {
+                let started = Instant::now();
+                let fetched = copy_from(endpoint, from, address, len, sink);
+                match fetched {
+                    Fetched::Whole => trials.fetched.add(len, started.elapsed()),
+                    Fetched::Never => self.fetching = Fetching::Bad,
+                    _ => {}
+                }
+                self.settle_fetching();
+                fetched
             }
-            if fetch(pid, address.wrapping_add(at as u64), places).is_err() {
-                return Fetched::Never;
-            }
-            at += n;
         }
-        Fetched::Whole
     }
+
+    /// Whether the next message is one of those that are sent to find out which way is faster.
+    fn tries_sending(&self) -> bool {
+        let Fetching::Tried(trials) = &self.fetching else { return false };
+        let free = trials.under_way.is_none_or(|(.., since)| since.elapsed() > TRIAL_TIME_MAX);
+        free && trials.sent.messages <= trials.fetched.messages
+    }
+
+    /// A message of `len` bytes is being sent though it could be fetched: one of the trials, if it is time for one.
+    pub(super) fn sending_begins(&mut self, request: Request, len: usize) {
+        if self.tries_sending() {
+            if let Fetching::Tried(trials) = &mut self.fetching {
+                trials.under_way = Some((request, len, Instant::now()));
+            }
+        }
+    }
+
+    /// All of a message has come that was sent.
+    #[inline]
+    pub(super) fn sending_ends(&mut self, request: Request) {
+        if let Fetching::Tried(Trials { under_way: Some((tried, ..)), .. }) = &self.fetching {
+            if *tried == request {
+                self.trial_ends();
+            }
+        }
+    }
+
+    #[cold]
+    fn trial_ends(&mut self) {
+        if let Fetching::Tried(trials) = &mut self.fetching {
+            if let Some((_, len, since)) = trials.under_way.take() {
+                trials.sent.add(len, since.elapsed());
+            }
+        }
+        self.settle_fetching();
+    }
+
+    fn settle_fetching(&mut self) {
+        if let Fetching::Tried(trials) = self.fetching {
+            self.fetching = trials.outcome();
+        }
+    }
+}
+
+/// Has the kernel copy the first `len` bytes of a message out of its sender's buffer, if that can be.
+fn copy_from(endpoint: &Endpoint, from: Peer, address: u64, len: usize, sink: &mut Sink) -> Fetched {
+    let Some(pid) = endpoint.peers[from.index()].process else { return Fetched::Never };
+    let mut at = 0;
+    while at < len {
+        let mut places = Places::default();
+        sink.place(at as u64, len - at, &mut places);
+        let n = places.remaining();
+        if n == 0 {
+            return Fetched::Unfit;
+        }
+        if fetch(pid, address.wrapping_add(at as u64), places).is_err() {
+            return Fetched::Never;
+        }
+        at += n;
+    }
+    Fetched::Whole
 }
 
 /// Copies a message out of its sender's memory, if that is mapped; false if it is not, or was taken back meanwhile.
@@ -195,31 +274,4 @@ fn copy_out(endpoint: &mut Endpoint, key: Key, at: u64, len: usize, sink: &mut S
     // SYNC grant: the bytes count only if the key was good after they were copied; its owner takes it back before it reuses them.
     fence(Ordering::Acquire);
     matches!(endpoint.reach(key, Rights::READ), Ok(Some(_)))
-}
-
-/// Compares fetching the beginning of a message with copying as much between buffers of our own.
-fn try_out(pid: Pid, address: u64, len: usize, sink: &mut Sink) -> Fetching {
-    let (from, to) = (Memory::private(len), Memory::private(len));
-    let (mut fetched, mut copied) = (Duration::MAX, Duration::MAX);
-    for _ in 0..TRIALS {
-        let mut places = Places::default();
-        sink.place(0, len, &mut places);
-        let n = places.remaining();
-        if n == 0 {
-            return Fetching::Untried;
-        }
-        let started = Instant::now();
-        match fetch(pid, address, places) {
-            Ok(()) => fetched = fetched.min(started.elapsed()),
-            Err(_) => return Fetching::Bad,
-        }
-        let started = Instant::now();
-        let (to, from) = (to.wire_mut(0, n), from.wire_ref(0, n));
-        to.zip(from).map(|(mut to, mut from)| to.write_from(&mut from));
-        copied = copied.min(started.elapsed());
-    }
-    match fetched <= copied * SLOWER_MAX + CALL {
-        true => Fetching::Good,
-        false => Fetching::Bad,
-    }
 }

@@ -29,7 +29,7 @@ use crate::endpoint::Endpoint;
 use crate::incoming::{Ahead, Deliver, Flow, Incoming};
 use crate::stream::Sending;
 use crate::{Peer, Port};
-use fetch::Fetching;
+use fetch::{Fetching, Trials};
 use matching::{Posted, Waiting};
 use parts::Stream;
 use receive::Unexpected;
@@ -145,7 +145,7 @@ impl Tagged {
             ending: Vec::new(),
             credit: endpoint.config.credit_bytes as u64,
             shows_buffers: false,
-            fetching: Fetching::Untried,
+            fetching: Fetching::Tried(Trials::default()),
         }
     }
 

@@ -421,6 +421,9 @@ impl Tagged {
         } else {
             self.requests.add_at(slot, State::Arriving { from, tag, len, base, got: 0, expected, sink })
         };
+        if shown.address != 0 && fetched == Fetched::Unfit {
+            self.sending_begins(request, expected as usize);
+        }
         let told = endpoint.reply_with(from, ACCEPT, theirs, 24, |wire| {
             wire.write_words(&[request.to_wire(), limit, u64::from(fetched == Fetched::Never)]);
         });
@@ -456,6 +459,7 @@ impl Tagged {
         if *got == *expected {
             let status = Status::received(*from, *tag, *len, sink.capacity());
             self.requests.finish(request, status);
+            self.sending_ends(request);
         }
         Flow::Continue
     }

@@ -10,6 +10,7 @@
 //! Calls are numbered alike at all ranks. A slot is written again only when everybody has left the call it was used for: who has seen
 //! that all have entered call `n` knows that all have left call `n - 1`; otherwise a word in each area tells.
 
+use super::shares::Contest;
 use super::tree;
 use super::{Call, Data, Job, Operation};
 use crate::object::Comm;
@@ -21,20 +22,26 @@ use barewire_sys::sync::{SenderOrder, before_last_look, can_barrier_others};
 use barewire_sys::wirebuf::{WireMut, WireRef};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A cache line.
 const LINE: usize = 64;
-/// Calls that a rank may be ahead of the slowest one.
-const SLOTS: u64 = 4;
-/// The same for calls whose data fits the slot's line.
+/// Calls that a rank may be ahead of the slowest one, if their data fits the slot's line.
 const LINES: u64 = 64;
+/// The same for longer data: few among many ranks.
+const SLOTS_MIN: usize = 4;
+const SLOTS_MAX: usize = LINES as usize;
+/// Memory for longer data of all ranks together, taken as it is used. Going round more than a processor's own cache holds is much faster than
+/// always using the same: what both sides used a while ago is in the cache they share.
+const DATA_BYTES: usize = 8 << 20;
 /// What opens a slot's line: the number of the call, and the length of what is given.
 const HEAD: usize = 16;
 /// Data that follows it in the line; longer data has a place of its own.
 const IN_LINE: usize = LINE - HEAD;
 /// Most that a rank gives in one slot.
 pub(super) const SLOT_DATA: usize = 32 << 10;
+/// Most that a rank gives in one slot after the other.
+pub(super) const BLOCKS_MAX: usize = 256 << 10;
 /// Not a multiple of a page, so that the same slots of different ranks do not compete for the same lines of a cache.
 const SLOT: usize = SLOT_DATA + LINE;
 /// Most ranks for which everybody looks at everybody.
@@ -64,8 +71,8 @@ pub struct Board {
     left_by_all: AtomicU64,
     /// Whoever goes to sleep makes its word of it visible to everybody, so that nobody has to fence before looking for sleepers.
     sleepers_fence: AtomicBool,
-    /// Whether every rank can copy out of every other's memory, once they have tried.
-    pub(super) fetches: OnceLock<bool>,
+    /// Which way long data is combined.
+    pub(super) contest: Mutex<Contest>,
     /// Memory for what others gave, kept from call to call.
     room: Mutex<Vec<u8>>,
 }
@@ -106,7 +113,7 @@ pub fn of(call: &Call) -> Result<Option<&Board>> {
         number: AtomicU64::new(0),
         left_by_all: AtomicU64::new(0),
         sleepers_fence: AtomicBool::new(false),
-        fetches: OnceLock::new(),
+        contest: Mutex::default(),
         room: Mutex::default(),
     });
     board.iter().for_each(|board| board.say_sleeping(false));
@@ -146,7 +153,7 @@ impl Board {
     fn data(&self, rank: usize, number: u64, len: usize) -> usize {
         match len {
             0..=IN_LINE => self.line(rank, number) + HEAD,
-            _ => self.places.data + (rank * SLOTS as usize + (number % SLOTS) as usize) * SLOT,
+            _ => self.places.data + (rank * self.places.slots + number as usize % self.places.slots) * SLOT,
         }
     }
 
@@ -218,6 +225,8 @@ struct Places {
     lines: usize,
     /// Longer data.
     data: usize,
+    /// Slots that each has for it.
+    slots: usize,
     /// All of it.
     bytes: usize,
 }
@@ -227,7 +236,8 @@ impl Places {
         let left = (size * 8).next_multiple_of(LINE);
         let lines = left + size * LINE;
         let data = lines + LINES as usize * size * LINE;
-        Places { left, lines, data, bytes: data + SLOTS as usize * size * SLOT }
+        let slots = (DATA_BYTES / (size * SLOT)).clamp(SLOTS_MIN, SLOTS_MAX);
+        Places { left, lines, data, slots, bytes: data + slots * size * SLOT }
     }
 }
 
@@ -279,9 +289,9 @@ impl<'a> Turn<'a> {
     }
 
     /// Waits until this rank's slot for the call may be written, its line with so many bytes or its place for more.
-    fn make_room(&self, number: u64, len: u64) -> Result<()> {
+    fn make_room(&self, number: u64, len: usize) -> Result<()> {
         let board = self.board;
-        let ahead = if len <= IN_LINE as u64 { LINES } else { SLOTS };
+        let ahead = if len <= IN_LINE { LINES } else { board.places.slots as u64 };
         let Some(before) = number.checked_sub(ahead) else { return Ok(()) };
         if board.left_by_all.load(Ordering::Relaxed) >= before {
             return Ok(());
@@ -299,12 +309,19 @@ impl<'a> Turn<'a> {
 
     /// Gives the others `len` bytes, written by `fill`.
     pub fn give(&self, number: u64, len: u64, fill: impl FnOnce(&mut WireMut<'_>)) -> Result<()> {
-        self.make_room(number, len)?;
+        let here = if len == BY_MESSAGES { 0 } else { len as usize };
+        self.give_of(number, len, here, fill)
+    }
+
+    /// Gives the others the first `here` bytes of `len`.
+    #[inline(always)]
+    fn give_of(&self, number: u64, len: u64, here: usize, fill: impl FnOnce(&mut WireMut<'_>)) -> Result<()> {
+        self.make_room(number, here)?;
         let board = self.board;
         let line = board.line(board.rank, number);
         board.word(line + 8).store(len, Ordering::Relaxed);
-        if len != BY_MESSAGES && len > 0 {
-            let place = board.memory.wire_mut(board.data(board.rank, number, len as usize), len as usize);
+        if here > 0 {
+            let place = board.memory.wire_mut(board.data(board.rank, number, here), here);
             fill(&mut place.expect("callers give no more than a slot holds"));
         }
         // SYNC flag: pairs with the Acquire in has_given.
@@ -316,6 +333,50 @@ impl<'a> Turn<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Gives the others up to [`BLOCKS_MAX`] bytes in one slot after the other; `fill` writes those from a place on. The first slot says
+    /// how many there are in all.
+    #[inline(always)]
+    pub fn give_blocks(&self, len: usize, mut fill: impl FnMut(usize, &mut WireMut<'_>)) -> Result<()> {
+        let mut at = 0;
+        loop {
+            let (number, here) = (self.number(), (len - at).min(SLOT_DATA));
+            let given = self.give_of(number, (len - at) as u64, here, |wire| fill(at, wire));
+            self.leave(number);
+            given?;
+            at += here;
+            if at >= len {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes what a rank [gives in blocks](Turn::give_blocks); `take` gets each, and where it begins. False if it comes by messages.
+    #[inline(always)]
+    pub fn take_blocks(
+        &self,
+        from: usize,
+        mut take: impl FnMut(usize, &mut WireRef<'a>) -> Result<()>,
+    ) -> Result<bool> {
+        let (mut at, mut outcome) = (0, Ok(()));
+        loop {
+            let number = self.number();
+            let gift = self.gift(from, number);
+            // How many there are from here on, if its giver tells the truth.
+            let left = self.board.word(self.board.line(from, number) + 8).load(Ordering::Relaxed);
+            let Gift::Here(mut block) = gift? else {
+                self.leave(number);
+                return Ok(false);
+            };
+            let here = block.remaining();
+            outcome = outcome.and(take(at, &mut block));
+            self.leave(number);
+            at += here;
+            if left <= here as u64 || at >= BLOCKS_MAX {
+                return outcome.map(|()| true);
+            }
+        }
     }
 
     fn give_data(&self, number: u64, data: &Data) -> Result<()> {
@@ -412,29 +473,19 @@ impl<'a> Turn<'a> {
     }
 
     async fn bcast(&self, data: &Data, root: usize) -> Result<()> {
-        let number = self.number();
-        if self.board.rank == root {
-            if data.len() > SLOT_DATA {
-                self.give(number, BY_MESSAGES, |_| {})?;
-                self.leave(number);
-                return tree::bcast(self.call, data, root).await;
-            }
-            self.give_data(number, data)?;
-        } else {
-            match self.gift(root, number)? {
-                Gift::Here(mut bytes) => {
-                    let taken = data.take(&mut bytes);
-                    self.leave(number);
-                    return taken;
-                }
-                Gift::Sent => {
-                    self.leave(number);
-                    return tree::bcast(self.call, data, root).await;
-                }
-            }
+        if self.board.rank != root {
+            return match self.take_blocks(root, |at, block| data.take_at(at as i64, block))? {
+                true => Ok(()),
+                false => tree::bcast(self.call, data, root).await,
+            };
         }
+        if data.len() <= BLOCKS_MAX {
+            return self.give_blocks(data.len(), |at, wire| data.write_to(at as i64, wire));
+        }
+        let number = self.number();
+        self.give(number, BY_MESSAGES, |_| {})?;
         self.leave(number);
-        Ok(())
+        tree::bcast(self.call, data, root).await
     }
 
     async fn gather(&self, mine: Option<&Data>, places: &[Data], root: usize) -> Result<()> {

@@ -414,18 +414,24 @@ impl Data {
 
     /// Takes bytes as a message would: as far as they fit, and it is an error if they do not.
     fn take(&self, bytes: &mut WireRef<'_>) -> Result<()> {
+        self.take_at(0, bytes)
+    }
+
+    /// The same for those from `offset` of the packed data on.
+    fn take_at(&self, offset: i64, bytes: &mut WireRef<'_>) -> Result<()> {
         let (memory, came) = (self.memory, bytes.remaining());
-        let take = came.min(self.len()) as i64;
+        let room = self.len().saturating_sub(offset as usize);
+        let take = came.min(room) as i64;
         let mut read = |at, len: i64| {
             if let Some(mut place) = memory.user(at, len as usize).wire_mut(0, len as usize) {
                 place.write_from(bytes);
             }
         };
         match self.datatype.contiguous_run(self.count) {
-            Some((start, _)) => read(start, take),
-            None => self.datatype.runs(self.count, 0, take, read),
+            Some((start, _)) => read(start + offset, take),
+            None => self.datatype.runs(self.count, offset, take, read),
         }
-        match came.checked_sub(self.len()) {
+        match came.checked_sub(room) {
             None | Some(0) => Ok(()),
             Some(over) => Err(Data::too_long(over)),
         }

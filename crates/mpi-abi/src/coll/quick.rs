@@ -2,7 +2,7 @@
 //!
 //! Each is what a board does for such data. None is the answer for everything else, errors included, which takes the long way.
 
-use super::board::{Board, Gift, SLOT_DATA, Turn, table_bytes};
+use super::board::{BLOCKS_MAX, Board, Gift, SLOT_DATA, Turn, table_bytes};
 use super::shares::{CHUNK, FETCHED_MIN, Shares};
 use super::{Call, Data, at_once, tree};
 use crate::boundary::{MPI_Datatype, MPI_Op, Memory};
@@ -49,9 +49,14 @@ pub(super) fn write(bytes: UserBuf, wire: &mut WireMut<'_>) {
 }
 
 pub(super) fn take(bytes: UserBuf, from: &mut WireRef<'_>) -> Result<()> {
-    let came = from.remaining();
-    bytes.wire_mut(0, came.min(bytes.len())).map(|mut place| place.write_from(from));
-    if came > bytes.len() { Err(Data::too_long(came - bytes.len())) } else { Ok(()) }
+    take_at(bytes, 0, from)
+}
+
+#[inline(always)]
+fn take_at(bytes: UserBuf, at: usize, from: &mut WireRef<'_>) -> Result<()> {
+    let (came, room) = (from.remaining(), bytes.len().saturating_sub(at));
+    bytes.wire_mut(at, came.min(room)).map(|mut place| place.write_from(from));
+    if came > room { Err(Data::too_long(came - room)) } else { Ok(()) }
 }
 
 /// A call on a communicator's board, if it has one.
@@ -75,26 +80,24 @@ pub fn barrier(comm: &CommRef) -> Option<Result<()>> {
 /// `MPI_Bcast`.
 pub fn bcast(comm: &CommRef, data: Plain, root: c_int) -> Option<Result<()>> {
     let board = board(comm)?;
-    let bytes = data.bytes().filter(|bytes| bytes.len() <= SLOT_DATA)?;
+    let bytes = data.bytes().filter(|bytes| bytes.len() <= BLOCKS_MAX)?;
     let root = usize::try_from(root).ok().filter(|&root| root < board.size)?;
     let call = call(comm);
     let turn = Turn { board, call: &call };
-    let number = turn.number();
     if board.rank == root {
-        let given = turn.give(number, bytes.len() as u64, |wire| write(bytes, wire));
-        turn.leave(number);
-        return Some(given);
+        let write = |at, wire: &mut WireMut<'_>| {
+            bytes.wire_ref(at, bytes.len() - at).map(|mut from| wire.write_from(&mut from));
+        };
+        return Some(turn.give_blocks(bytes.len(), write));
     }
-    let taken = match turn.gift(root, number) {
-        Ok(Gift::Here(mut came)) => take(bytes, &mut came),
-        Ok(Gift::Sent) => {
+    match turn.take_blocks(root, |at, block| take_at(bytes, at, block)) {
+        Ok(true) => Some(Ok(())),
+        Ok(false) => {
             let data = Data { memory: data.memory, count: bytes.len() as i64, datatype: Basic::Byte.into() };
-            at_once(tree::bcast(&call, &data, root))?
+            at_once(tree::bcast(&call, &data, root))
         }
-        Err(error) => Err(error),
-    };
-    turn.leave(number);
-    Some(taken)
+        Err(error) => Some(Err(error)),
+    }
 }
 
 /// `MPI_Allreduce`.

@@ -1,7 +1,7 @@
 //! Long data that few ranks combine: each combines a share of it, once, and all get the results.
 //!
-//! Where the kernel copies between processes, and quickly, nothing is given: the ranks say where their operands and results are and copy
-//! them from there. Elsewhere shares pass over the board, block by block.
+//! Either shares pass over the board, block by block; or, where the kernel copies between processes, nothing is given: the ranks say where
+//! their operands and results are and copy them from there. The first calls show which is faster.
 
 use super::board::Turn;
 use super::quick::{COMBINERS_MAX, take, write};
@@ -9,10 +9,12 @@ use crate::boundary::Memory;
 use crate::transport::send_error;
 use barewire::core::SendError;
 use barewire::core::region::Memory as Kept;
-use barewire::core::tagged::Sink;
+use barewire::core::tagged::{Sink, Tagged};
 use barewire::mpi::error::Result;
 use barewire::mpi::op::Combine;
 use barewire_sys::userbuf::UserBuf;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
 
 /// So much is given at a time, which stays in the first cache; less is not combined by shares.
 pub(super) const CHUNK: usize = 16 << 10;
@@ -24,6 +26,8 @@ const SHARED_MIN: usize = 48 << 10;
 const WHOLE_MAX: usize = 256 << 10;
 /// So much is fetched before it is combined, which stays in the second cache.
 const FETCH: usize = 128 << 10;
+/// Calls that go either way in turn before the ranks agree on one.
+const CALLS_TRIED: u32 = 8;
 
 /// Long data that is combined by shares: of each block every rank gives the others theirs, combines its own, and gives them the result.
 pub struct Shares<'a> {
@@ -50,12 +54,39 @@ impl<'a> Shares<'a> {
     }
 
     /// Does it.
-    pub fn combine(self) -> Result<()> {
-        let two = self.turn.board.size == 2;
-        if self.len < FETCHED_MIN || (!two && self.len < SHARED_MIN) || !self.can_all_fetch()? {
+    pub fn combine(mut self) -> Result<()> {
+        let board = self.turn.board;
+        if self.len < FETCHED_MIN || (board.size > 2 && self.len < SHARED_MIN) {
             return self.combine_given();
         }
-        if two && self.len <= WHOLE_MAX { self.combine_exchanged() } else { self.combine_fetched() }
+        let contest = || board.contest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut so_far = *contest();
+        if let Contest::Settled(way) = so_far {
+            return self.combine_by(way);
+        }
+        if so_far == Contest::default() && !self.can_all_fetch()? {
+            *contest() = Contest::Settled(Way::Given);
+            return self.combine_given();
+        }
+        let (way, started) = (so_far.turn(), Instant::now());
+        self.combine_by(way)?;
+        so_far.note(way, self.len, started.elapsed());
+        if let Contest::Tried { calls: CALLS_TRIED.., given, fetched } = so_far {
+            let told = self.tell(given, fetched)?;
+            let all = |which: fn(&(u64, u64)) -> u64| told[..board.size].iter().map(which).max();
+            let faster = all(|times| times.1) < all(|times| times.0);
+            so_far = Contest::Settled(if faster { Way::Fetched } else { Way::Given });
+        }
+        *contest() = so_far;
+        Ok(())
+    }
+
+    fn combine_by(&mut self, way: Way) -> Result<()> {
+        match way {
+            Way::Given => self.combine_given(),
+            Way::Fetched if self.turn.board.size == 2 && self.len <= WHOLE_MAX => self.combine_exchanged(),
+            Way::Fetched => self.combine_fetched(),
+        }
     }
 
     /// Memory for so many bytes that others gave.
@@ -67,7 +98,7 @@ impl<'a> Shares<'a> {
     }
 
     /// Two ranks that both combine all of it, in the order of their ranks: so the result is the same at both.
-    fn combine_exchanged(mut self) -> Result<()> {
+    fn combine_exchanged(&mut self) -> Result<()> {
         let (rank, len) = (self.turn.board.rank, self.len);
         let other = 1 - rank;
         let (theirs, _) = self.tell_places()?[other];
@@ -96,7 +127,7 @@ impl<'a> Shares<'a> {
     }
 
     /// By way of the board.
-    fn combine_given(mut self) -> Result<()> {
+    fn combine_given(&mut self) -> Result<()> {
         let block = self.turn.board.size * (CHUNK / (self.turn.board.size - 1)).next_multiple_of(64);
         let blocks: Vec<_> =
             (0..self.len).step_by(block).map(|start| (start, block.min(self.len - start))).collect();
@@ -180,7 +211,7 @@ impl<'a> Shares<'a> {
     }
 
     /// By way of nobody: every rank copies the others' operands for its share out of their memory, and then the others' results.
-    fn combine_fetched(mut self) -> Result<()> {
+    fn combine_fetched(&mut self) -> Result<()> {
         let (rank, whole) = (self.turn.board.rank, (0, self.len));
         let places = self.tell_places()?;
         let (at, len) = self.share(whole, rank);
@@ -202,17 +233,21 @@ impl<'a> Shares<'a> {
 
     /// Tells the others where this rank's operands are and where its result goes; says where theirs are and go, by rank.
     fn tell_places(&self) -> Result<[(u64, u64); COMBINERS_MAX]> {
-        let (operands, number) = (self.mine.unwrap_or(self.into), self.turn.number());
-        self.turn.give(number, 16, |wire| {
-            wire.write_u64(operands.address() as u64);
-            wire.write_u64(self.into.address() as u64);
-        })?;
-        let mut places = [(0, 0); COMBINERS_MAX];
+        self.tell(self.mine.unwrap_or(self.into).address() as u64, self.into.address() as u64)
+    }
+
+    /// Tells the others two words; says what all told, by rank.
+    fn tell(&self, first: u64, second: u64) -> Result<[(u64, u64); COMBINERS_MAX]> {
+        let number = self.turn.number();
+        self.turn.give(number, 16, |wire| wire.write_words(&[first, second]))?;
+        let mut told = [(0, 0); COMBINERS_MAX];
+        told[self.turn.board.rank] = (first, second);
         for from in self.turn.others() {
             let mut said = self.turn.exact_gift(from, number, 16)?;
-            places[from] = (said.read_u64().unwrap_or(0), said.read_u64().unwrap_or(0));
+            told[from] = (said.read_u64().unwrap_or(0), said.read_u64().unwrap_or(0));
         }
-        Ok(places)
+        self.turn.leave_together(number);
+        Ok(told)
     }
 
     fn fetch_and_combine(
@@ -251,25 +286,64 @@ impl<'a> Shares<'a> {
         self.fetch(from, address, room.user(0, len))
     }
 
-    /// Whether every rank can copy out of every other's memory; they find out together, once.
+    /// Whether every rank can copy out of every other's memory; they find out together.
     fn can_all_fetch(&self) -> Result<bool> {
-        let board = self.turn.board;
-        if let Some(&known) = board.fetches.get() {
-            return Ok(known);
-        }
         let places = self.tell_places()?;
         let mut can = true;
         for from in self.turn.others() {
             let trial = Sink::Memory(Kept::private(FETCHED_MIN), 0, FETCHED_MIN);
             can &= self.turn.fetch(from, places[from].0, trial, FETCHED_MIN)?;
         }
-        let answers = self.turn.number();
-        self.turn.give(answers, 8, |wire| wire.write_u64(u64::from(can)))?;
-        for from in self.turn.others() {
-            can &= self.turn.exact_gift(from, answers, 8)?.read_u64() == Some(1);
+        let told = self.tell(u64::from(can), 0)?;
+        Ok(told[..self.turn.board.size].iter().all(|answer| answer.0 == 1))
+    }
+}
+
+/// A way of combining long data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Over the board.
+    Given,
+    /// Out of each other's memory.
+    Fetched,
+}
+
+/// Which way is faster: both are tried in turn, alike at all ranks, which then agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Contest {
+    /// So many calls so far, and the picoseconds for a byte of the fastest of either way.
+    Tried {
+        calls: u32,
+        given: u64,
+        fetched: u64,
+    },
+    Settled(Way),
+}
+
+impl Default for Contest {
+    fn default() -> Contest {
+        Contest::Tried { calls: 0, given: u64::MAX, fetched: u64::MAX }
+    }
+}
+
+impl Contest {
+    /// Whose turn it is.
+    fn turn(self) -> Way {
+        match self {
+            Contest::Settled(way) => way,
+            Contest::Tried { calls, .. } if calls % 2 == 0 => Way::Given,
+            Contest::Tried { .. } => Way::Fetched,
         }
-        self.turn.leave_together(answers);
-        Ok(*board.fetches.get_or_init(|| can))
+    }
+
+    fn note(&mut self, way: Way, bytes: usize, time: Duration) {
+        let Contest::Tried { calls, given, fetched } = self else { return };
+        let each = (time.as_nanos() * 1000 / bytes.max(1) as u128) as u64;
+        *calls += 1;
+        match way {
+            Way::Given => *given = each.min(*given),
+            Way::Fetched => *fetched = each.min(*fetched),
+        }
     }
 }
 
@@ -285,9 +359,6 @@ impl Turn<'_> {
     /// Copies bytes out of another rank's memory; false if that cannot be.
     fn fetch(&self, from: usize, address: u64, mut into: Sink, len: usize) -> Result<bool> {
         let peer = self.call.peer(from);
-        self.call
-            .comm
-            .net
-            .with(|endpoint, layer| layer.tagged.fetch_now(endpoint, peer, address, len, &mut into))
+        self.call.comm.net.with(|endpoint, _| Tagged::fetch_now(endpoint, peer, address, len, &mut into))
     }
 }

@@ -248,6 +248,26 @@ static void columns(void) {
     MPI_Type_free(&column);
 }
 
+/* Long data that lies apart at some ranks and together at others, too. */
+static void long_strides(void) {
+    static const int counts[] = {8192, 8193, 20000, 65536, 65537};
+    for (int c = 0; c < 5; c++) {
+        int n = counts[c], good = 1;
+        int apart = rank % 2, step = apart ? 3 : 1, root = c % size;
+        int *a = malloc(sizeof(int) * 3 * (size_t)n);
+        MPI_Datatype type = MPI_INT;
+        if (apart) MPI_Type_vector(n, 1, 3, MPI_INT, &type);
+        if (apart) MPI_Type_commit(&type);
+        for (int i = 0; i < 3 * n; i++) a[i] = -1;
+        for (int i = 0; rank == root && i < n; i++) a[i * step] = i ^ c;
+        MPI_Bcast(a, apart ? 1 : n, type, root, comm);
+        for (int i = 0; i < n; i++) good &= a[i * step] == (i ^ c) && (!apart || a[i * 3 + 1] == -1);
+        CHECK(good);
+        if (apart) MPI_Type_free(&type);
+        free(a);
+    }
+}
+
 /* Somebody comes so late that the others have gone to sleep, and have to be woken. */
 static void late(void) {
     for (int who = 0; who < size; who++) {
@@ -266,6 +286,7 @@ static void everything(MPI_Comm on) {
     MPI_Comm_size(comm, &size);
     for (int i = 0; i < 20; i++) MPI_Barrier(comm);
     bcast_and_reduce();
+    long_strides();
     gathers();
     alltoalls();
     order();
