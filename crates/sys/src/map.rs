@@ -119,6 +119,19 @@ impl Segment {
         Segment::map(fd, len, None, writable)
     }
 
+    /// Has the system provide all pages now, where it can, instead of one by one on first use.
+    ///
+    /// ```
+    /// use barewire_sys::map::Segment;
+    /// Segment::create("example", 1 << 16).unwrap().populate();
+    /// ```
+    pub fn populate(&self) {
+        use rustix::mm::Advice;
+        let advice = if self.writable { Advice::LinuxPopulateWrite } else { Advice::LinuxPopulateRead };
+        // SAFETY: the range is exactly our own mapping; advice changes no contents.
+        let _ = unsafe { rustix::mm::madvise(self.base.as_ptr().cast(), self.mapped, advice) };
+    }
+
     /// [`Segment::open`] for a mirrored segment; `bytes` is the size it must have.
     pub fn open_mirrored(fd: OwnedFd, bytes: usize, twice_from: usize) -> Result<Segment, MapError> {
         if checked_size(&fd)? != bytes {

@@ -28,6 +28,8 @@ impl Pool {
     pub fn segment(&mut self) -> Result<&Segment, MapError> {
         if self.segment.is_none() {
             let segment = Segment::create_large("barewire-pool", self.bytes)?;
+            // All of it is used in turn.
+            segment.populate();
             let chunks = segment.len() / CHUNK_BYTES;
             self.free = (0..chunks as u32).collect();
             self.segment = Some(segment);

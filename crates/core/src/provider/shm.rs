@@ -399,6 +399,7 @@ impl RingRx {
                     let Some(fd) = fds.pop() else { continue };
                     if tag == b"pool" {
                         self.pool = self.pool.take().or_else(|| Segment::open(fd, false).ok());
+                        self.pool.iter().for_each(Segment::populate);
                     } else if self.passed.len() < 64 {
                         self.passed.push((tag, fd));
                     }

@@ -2,7 +2,7 @@
 //!
 //! The offer says where the buffer is. When its receive is there the receiver copies the bytes and says that it has: out of the sender's
 //! exported memory, if they lie there and it has mapped that; else by the kernel. Where the kernel does not let it, or is slow at it, it has
-//! them sent as usual, and the sender does not show it such buffers again.
+//! them sent as usual, and the sender does not show it such buffers for some time.
 
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
@@ -19,7 +19,13 @@ use crate::provider::Tx;
 use crate::region::{Key, Rights};
 
 /// Messages that are fetched, and as many that are sent, before it is settled which of both is done.
-const TRIALS: u32 = 4;
+const TRIALS: u32 = 12;
+/// Of these, so many in a row.
+const IN_A_ROW: u32 = 4;
+/// What they showed holds for so long at first, when much was used for the first time, then twice as long each time, and so long at last.
+pub(super) const HOLDS_FOR_MIN: Duration = Duration::from_millis(20);
+const HOLDS_FOR_MAX: Duration = Duration::from_secs(2);
+const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 3600);
 /// One that has not come by then never will, or says nothing about how fast sending is.
 const TRIAL_TIME_MAX: Duration = Duration::from_secs(1);
 
@@ -62,8 +68,25 @@ pub(super) enum Fetched {
     Whole,
     /// It has to be sent: its place is in too many pieces.
     Unfit,
-    /// It has to be sent, and so have all others of its sender.
-    Never,
+    /// It has to be sent, and so have all others of its sender until then.
+    Never(Instant),
+}
+
+impl Fetched {
+    /// For how long its sender need not show others, in milliseconds: the word that says so.
+    pub fn never_for(self) -> u64 {
+        match self {
+            Fetched::Never(until) => {
+                (until.saturating_duration_since(Instant::now()).as_millis() as u64).max(1)
+            }
+            Fetched::Whole | Fetched::Unfit => 0,
+        }
+    }
+}
+
+/// Until when, in so many milliseconds.
+pub(super) fn until(milliseconds: u64) -> Option<Instant> {
+    Instant::now().checked_add(Duration::from_millis(milliseconds.min(FOR_EVER.as_millis() as u64)))
 }
 
 /// Whether fetching is any good.
@@ -71,18 +94,39 @@ pub(super) enum Fetched {
 pub(super) enum Fetching {
     /// It is being found out.
     Tried(Trials),
-    Good,
-    Bad,
+    /// It was found out, which holds until then.
+    Good(Instant),
+    Bad(Instant),
+    /// The kernel does not let us.
+    Never,
 }
 
-/// Long messages that are fetched and sent in turn, and how long that takes: the only way to know, because it depends on the kernel, on what
-/// caches the two processors share, and on where the buffers lie in their pages.
+impl Fetching {
+    /// What was found out holds for some time only: processes move, and others come and go.
+    fn now(self) -> Fetching {
+        match self {
+            Fetching::Good(until) | Fetching::Bad(until) if until < Instant::now() => Fetching::default(),
+            _ => self,
+        }
+    }
+}
+
+impl Default for Fetching {
+    fn default() -> Fetching {
+        Fetching::Tried(Trials::default())
+    }
+}
+
+/// Long messages of which some are sent and then some fetched, and how long that takes: the only way to know, because it depends on the
+/// kernel, on what caches the two processors share, and on where the buffers lie in their pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Trials {
     fetched: Measured,
     sent: Measured,
-    /// One that is being sent, and since when.
-    under_way: Option<(Request, usize, Instant)>,
+    /// Those that are being sent, their lengths, and since when.
+    under_way: [Option<(Request, usize, Instant)>; IN_A_ROW as usize],
+    /// When the last of them had come: before that the next one was not served.
+    last_end: Option<Instant>,
 }
 
 /// What some messages took.
@@ -90,23 +134,52 @@ pub(super) struct Trials {
 struct Measured {
     messages: u32,
     /// Picoseconds for a byte of the fastest.
-    best: Option<u128>,
+    best: Option<u64>,
 }
 
 impl Measured {
     fn add(&mut self, bytes: usize, time: Duration) {
-        let each = time.as_nanos() * 1000 / bytes.max(1) as u128;
+        let each = (time.as_nanos() * 1000 / bytes.max(1) as u128) as u64;
         self.messages += 1;
         self.best = Some(self.best.map_or(each, |best| best.min(each)));
     }
 }
 
 impl Trials {
-    fn outcome(self) -> Fetching {
-        let known = self.sent.messages.min(self.fetched.messages) >= TRIALS;
+    fn sends(&self) -> bool {
+        self.sent.messages / IN_A_ROW <= self.fetched.messages / IN_A_ROW
+            || !self.under_way.iter().all(Trials::is_free)
+    }
+
+    fn is_free(slot: &Option<(Request, usize, Instant)>) -> bool {
+        slot.is_none_or(|(.., since)| since.elapsed() >= TRIAL_TIME_MAX)
+    }
+
+    fn begins(&mut self, request: Request, len: usize) {
+        if self.sent.messages < TRIALS {
+            if let Some(slot) = self.under_way.iter_mut().find(|slot| Trials::is_free(slot)) {
+                *slot = Some((request, len, Instant::now()));
+            }
+        }
+    }
+
+    fn ends(&mut self, request: Request) {
+        let is_it = |slot: &&mut Option<(Request, usize, Instant)>| matches!(slot, Some((one, ..)) if *one == request);
+        let Some((_, len, accepted)) = self.under_way.iter_mut().find(is_it).and_then(Option::take) else {
+            return;
+        };
+        let (since, now) = (self.last_end.map_or(accepted, |last| last.max(accepted)), Instant::now());
+        self.last_end = Some(now);
+        self.sent.add(len, now - since);
+    }
+
+    /// In doubt they are sent: then their senders need not wait for their receivers.
+    fn outcome(self, holds_for: Duration) -> Fetching {
+        let known = self.sent.messages >= TRIALS && self.fetched.messages >= TRIALS;
+        let until = Instant::now() + holds_for;
         match (self.fetched.best, self.sent.best) {
-            (Some(fetched), Some(sent)) if known && fetched < sent => Fetching::Good,
-            (Some(_), Some(_)) if known => Fetching::Bad,
+            (Some(fetched), Some(sent)) if known && 4 * fetched < 3 * sent => Fetching::Good(until),
+            (Some(_), Some(_)) if known => Fetching::Bad(until),
             _ => Fetching::Tried(self),
         }
     }
@@ -151,7 +224,8 @@ impl Tagged {
             Source::Gather(gather) => gather.region(),
             _ => None,
         };
-        let address = match self.shows_buffers && !self.peers[to.index()].declines_fetching {
+        let declines = self.peers[to.index()].declines_fetching.is_some_and(|until| Instant::now() < until);
+        let address = match self.shows_buffers && !declines {
             true => source.address(len as usize).unwrap_or(0),
             false => 0,
         };
@@ -170,6 +244,7 @@ impl Tagged {
         if shown.region.is_some_and(|(key, at)| copy_out(endpoint, key, at, len, sink)) {
             return Fetched::Whole;
         }
+        self.fetching = self.fetching.now();
         match shown.address {
             0 => Fetched::Unfit,
             _ if self.tries_sending() => Fetched::Unfit,
@@ -187,14 +262,15 @@ impl Tagged {
         sink: &mut Sink,
     ) -> Fetched {
         match &mut self.fetching {
-            Fetching::Good => copy_from(endpoint, from, address, len, sink),
-            Fetching::Bad => Fetched::Never,
+            Fetching::Good(_) => copy_from(endpoint, from, address, len, sink),
+            Fetching::Bad(until) => Fetched::Never(*until),
+            Fetching::Never => never(),
             Fetching::Tried(trials) => {
                 let started = Instant::now();
                 let fetched = copy_from(endpoint, from, address, len, sink);
                 match fetched {
                     Fetched::Whole => trials.fetched.add(len, started.elapsed()),
-                    Fetched::Never => self.fetching = Fetching::Bad,
+                    Fetched::Never(_) => self.fetching = Fetching::Never,
                     _ => {}
                 }
                 self.settle_fetching();
@@ -203,52 +279,40 @@ impl Tagged {
         }
     }
 
-    /// Whether the next message is one of those that are sent to find out which way is faster.
+    /// Whether messages are being sent to find out which way is faster.
     fn tries_sending(&self) -> bool {
-        let Fetching::Tried(trials) = &self.fetching else { return false };
-        let free = trials.under_way.is_none_or(|(.., since)| since.elapsed() > TRIAL_TIME_MAX);
-        free && trials.sent.messages <= trials.fetched.messages
+        matches!(&self.fetching, Fetching::Tried(trials) if trials.sends())
     }
 
-    /// A message of `len` bytes is being sent though it could be fetched: one of the trials, if it is time for one.
+    /// A message of `len` bytes is being sent though it could be fetched.
     pub(super) fn sending_begins(&mut self, request: Request, len: usize) {
-        if self.tries_sending() {
-            if let Fetching::Tried(trials) = &mut self.fetching {
-                trials.under_way = Some((request, len, Instant::now()));
-            }
+        if let Fetching::Tried(trials) = &mut self.fetching {
+            trials.begins(request, len);
         }
     }
 
     /// All of a message has come that was sent.
     #[inline]
     pub(super) fn sending_ends(&mut self, request: Request) {
-        if let Fetching::Tried(Trials { under_way: Some((tried, ..)), .. }) = &self.fetching {
-            if *tried == request {
-                self.trial_ends();
-            }
-        }
-    }
-
-    #[cold]
-    fn trial_ends(&mut self) {
         if let Fetching::Tried(trials) = &mut self.fetching {
-            if let Some((_, len, since)) = trials.under_way.take() {
-                trials.sent.add(len, since.elapsed());
-            }
+            trials.ends(request);
+            self.settle_fetching();
         }
-        self.settle_fetching();
     }
 
     fn settle_fetching(&mut self) {
         if let Fetching::Tried(trials) = self.fetching {
-            self.fetching = trials.outcome();
+            self.fetching = trials.outcome(self.fetching_holds_for);
+            if !matches!(self.fetching, Fetching::Tried(_)) {
+                self.fetching_holds_for = (2 * self.fetching_holds_for).min(HOLDS_FOR_MAX);
+            }
         }
     }
 }
 
 /// Has the kernel copy the first `len` bytes of a message out of its sender's buffer, if that can be.
 fn copy_from(endpoint: &Endpoint, from: Peer, address: u64, len: usize, sink: &mut Sink) -> Fetched {
-    let Some(pid) = endpoint.peers[from.index()].process else { return Fetched::Never };
+    let Some(pid) = endpoint.peers[from.index()].process else { return never() };
     let mut at = 0;
     while at < len {
         let mut places = Places::default();
@@ -258,11 +322,16 @@ fn copy_from(endpoint: &Endpoint, from: Peer, address: u64, len: usize, sink: &m
             return Fetched::Unfit;
         }
         if fetch(pid, address.wrapping_add(at as u64), places).is_err() {
-            return Fetched::Never;
+            return never();
         }
         at += n;
     }
     Fetched::Whole
+}
+
+/// The kernel does not let us.
+fn never() -> Fetched {
+    Fetched::Never(Instant::now() + FOR_EVER)
 }
 
 /// Copies a message out of its sender's memory, if that is mapped; false if it is not, or was taken back meanwhile.

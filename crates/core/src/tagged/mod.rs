@@ -22,6 +22,7 @@ pub use requests::{Failure, Request, Status};
 pub use send::{Mode, Sent};
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use barewire_sys::wirebuf::Places;
 
@@ -29,7 +30,7 @@ use crate::endpoint::Endpoint;
 use crate::incoming::{Ahead, Deliver, Flow, Incoming};
 use crate::stream::Sending;
 use crate::{Peer, Port};
-use fetch::{Fetching, Trials};
+use fetch::Fetching;
 use matching::{Posted, Waiting};
 use parts::Stream;
 use receive::Unexpected;
@@ -106,6 +107,8 @@ pub struct Tagged {
     shows_buffers: bool,
     /// Whether reading neighbours' buffers is any good.
     fetching: Fetching,
+    /// For how long what is found out about that next will hold.
+    fetching_holds_for: Duration,
 }
 
 /// What is under way with one peer.
@@ -121,8 +124,8 @@ struct TagPeer {
     offers: u32,
     /// How many of our offers it has not answered.
     offered: u32,
-    /// It does not fetch our long messages.
-    declines_fetching: bool,
+    /// Until then it does not fetch our long messages.
+    declines_fetching: Option<Instant>,
     /// Its short messages of which more packets are to come, or that were put together and wait: few at a time.
     streams: Vec<Stream>,
     /// Sends that have not found room yet, in order.
@@ -145,7 +148,8 @@ impl Tagged {
             ending: Vec::new(),
             credit: endpoint.config.credit_bytes as u64,
             shows_buffers: false,
-            fetching: Fetching::Tried(Trials::default()),
+            fetching: Fetching::default(),
+            fetching_holds_for: fetch::HOLDS_FOR_MIN,
         }
     }
 

@@ -425,7 +425,7 @@ impl Tagged {
             self.sending_begins(request, expected as usize);
         }
         let told = endpoint.reply_with(from, ACCEPT, theirs, 24, |wire| {
-            wire.write_words(&[request.to_wire(), limit, u64::from(fetched == Fetched::Never)]);
+            wire.write_words(&[request.to_wire(), limit, fetched.never_for()]);
         });
         if told.is_err() && expected > 0 {
             // Whoever made the offer is gone, and the rest of the message with it.

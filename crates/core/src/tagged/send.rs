@@ -4,7 +4,7 @@ use barewire_sys::userbuf::UserBuf;
 use barewire_sys::wirebuf::WireMut;
 
 use super::body::Source;
-use super::fetch::Shown;
+use super::fetch::{Shown, until};
 use super::matching::Envelope;
 use super::requests::{Request, State, Status};
 use super::{EAGER, EAGER_BYTES_MAX, KEEP_BYTES, OFFER, OFFERS_MAX, REST, Tagged, WHOLE_BYTES_MAX};
@@ -227,11 +227,13 @@ impl Tagged {
     pub(super) fn on_accept(&mut self, endpoint: &mut Endpoint, mut packet: Incoming<'_>) {
         let request = Request::from_wire(packet.imm);
         let (Some(theirs), Some(limit)) = (packet.read_u64(), packet.read_u64()) else { return };
-        let never_fetches = packet.read_u64().is_some_and(|word| word != 0);
+        let never_for = packet.read_u64().unwrap_or(0);
         let from = packet.from;
         match self.requests.get(request) {
             Some(State::Offered { to, len, told, .. }) if *to == from && (*told..=*len).contains(&limit) => {
-                self.peers[from.index()].declines_fetching |= never_fetches;
+                if never_for > 0 {
+                    self.peers[from.index()].declines_fetching = until(never_for);
+                }
             }
             _ => return self.decline(endpoint, from, theirs),
         }

@@ -28,6 +28,8 @@ const WHOLE_MAX: usize = 256 << 10;
 const FETCH: usize = 128 << 10;
 /// Calls that go either way in turn before the ranks agree on one.
 const CALLS_TRIED: u32 = 8;
+/// Calls that then go that way.
+const CALLS_SETTLED: u32 = 1000;
 
 /// Long data that is combined by shares: of each block every rank gives the others theirs, combines its own, and gives them the result.
 pub struct Shares<'a> {
@@ -61,11 +63,13 @@ impl<'a> Shares<'a> {
         }
         let contest = || board.contest.lock().unwrap_or_else(PoisonError::into_inner);
         let mut so_far = *contest();
-        if let Contest::Settled(way) = so_far {
+        if let Contest::Settled(way, calls) = so_far {
+            // What holds now need not hold later: processes move.
+            *contest() = if calls > 0 { Contest::Settled(way, calls - 1) } else { Contest::default() };
             return self.combine_by(way);
         }
         if so_far == Contest::default() && !self.can_all_fetch()? {
-            *contest() = Contest::Settled(Way::Given);
+            *contest() = Contest::Settled(Way::Given, u32::MAX);
             return self.combine_given();
         }
         let (way, started) = (so_far.turn(), Instant::now());
@@ -75,7 +79,7 @@ impl<'a> Shares<'a> {
             let told = self.tell(given, fetched)?;
             let all = |which: fn(&(u64, u64)) -> u64| told[..board.size].iter().map(which).max();
             let faster = all(|times| times.1) < all(|times| times.0);
-            so_far = Contest::Settled(if faster { Way::Fetched } else { Way::Given });
+            so_far = Contest::Settled(if faster { Way::Fetched } else { Way::Given }, CALLS_SETTLED);
         }
         *contest() = so_far;
         Ok(())
@@ -312,12 +316,9 @@ pub(super) enum Way {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Contest {
     /// So many calls so far, and the picoseconds for a byte of the fastest of either way.
-    Tried {
-        calls: u32,
-        given: u64,
-        fetched: u64,
-    },
-    Settled(Way),
+    Tried { calls: u32, given: u64, fetched: u64 },
+    /// And for so many calls more.
+    Settled(Way, u32),
 }
 
 impl Default for Contest {
@@ -330,7 +331,7 @@ impl Contest {
     /// Whose turn it is.
     fn turn(self) -> Way {
         match self {
-            Contest::Settled(way) => way,
+            Contest::Settled(way, _) => way,
             Contest::Tried { calls, .. } if calls % 2 == 0 => Way::Given,
             Contest::Tried { .. } => Way::Fetched,
         }
