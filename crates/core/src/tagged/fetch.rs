@@ -344,3 +344,46 @@ fn copy_out(endpoint: &mut Endpoint, key: Key, at: u64, len: usize, sink: &mut S
     fence(Ordering::Acquire);
     matches!(endpoint.reach(key, Rights::READ), Ok(Some(_)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tries both ways until one is settled on, with messages that take so long; says which, and the order of the trials.
+    fn try_both(fetched: u64, sent: u64) -> (Fetching, String) {
+        let (mut trials, mut order) = (Trials::default(), String::new());
+        loop {
+            let outcome = trials.outcome(HOLDS_FOR_MIN);
+            if !matches!(outcome, Fetching::Tried(_)) {
+                return (outcome, order);
+            }
+            let (way, measured, time) = match trials.sends() {
+                true => ('s', &mut trials.sent, sent),
+                false => ('f', &mut trials.fetched, fetched),
+            };
+            order.push(way);
+            // The first of either way touches much for the first time.
+            let slow = if measured.messages == 0 { 10 } else { 1 };
+            measured.add(64 << 10, Duration::from_nanos(slow * time));
+        }
+    }
+
+    #[test]
+    fn the_faster_way_is_found_whatever_the_first_messages_took() {
+        let (outcome, order) = try_both(3000, 7000);
+        assert!(matches!(outcome, Fetching::Good(_)), "{outcome:?}");
+        assert_eq!(order, "ssssffffssssffffssssffff");
+        assert!(matches!(try_both(7000, 3000).0, Fetching::Bad(_)));
+        assert!(matches!(try_both(6900, 7000).0, Fetching::Bad(_)), "in doubt they are sent");
+    }
+
+    #[test]
+    fn what_was_found_out_holds_for_some_time() {
+        let (now, hour) = (Instant::now(), Duration::from_secs(3600));
+        assert!(matches!(Fetching::Bad(now + hour).now(), Fetching::Bad(_)));
+        assert_eq!(Fetching::Good(now - Duration::from_millis(1)).now(), Fetching::default());
+        assert_eq!(Fetching::Never.now(), Fetching::Never);
+        assert_eq!((Fetched::Whole.never_for(), Fetched::Unfit.never_for()), (0, 0));
+        assert!(Fetched::Never(now).never_for() > 0 && until(u64::MAX).is_some());
+    }
+}
