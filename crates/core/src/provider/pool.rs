@@ -10,6 +10,16 @@ use barewire_sys::map::{MapError, Segment};
 /// Bytes of one chunk: large enough that naming it is cheap, small enough that filling one overlaps with emptying another.
 pub(crate) const CHUNK_BYTES: usize = 32 << 10;
 
+/// Has the system provide all pages of a pool, because all of it is used in turn; but not those of one that somebody made very large.
+pub(crate) fn populate(segment: &Segment) {
+    if segment.len() <= POPULATED_BYTES_MAX {
+        segment.populate();
+    }
+}
+
+/// The default, and what huge pages add to it.
+const POPULATED_BYTES_MAX: usize = 4 << 20;
+
 #[derive(Debug)]
 pub(crate) struct Pool {
     bytes: usize,
@@ -28,8 +38,7 @@ impl Pool {
     pub fn segment(&mut self) -> Result<&Segment, MapError> {
         if self.segment.is_none() {
             let segment = Segment::create_large("barewire-pool", self.bytes)?;
-            // All of it is used in turn.
-            segment.populate();
+            populate(&segment);
             let chunks = segment.len() / CHUNK_BYTES;
             self.free = (0..chunks as u32).collect();
             self.segment = Some(segment);

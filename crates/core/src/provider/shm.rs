@@ -13,7 +13,7 @@ use barewire_sys::wirebuf::{WireMut, WireRef};
 
 use super::Class;
 use super::local;
-use super::pool::{CHUNK_BYTES, Pool};
+use super::pool::{self, CHUNK_BYTES, Pool};
 use crate::incoming::HoldSlot;
 use crate::wire::{FLAG_CHUNK, Head};
 
@@ -399,7 +399,7 @@ impl RingRx {
                     let Some(fd) = fds.pop() else { continue };
                     if tag == b"pool" {
                         self.pool = self.pool.take().or_else(|| Segment::open(fd, false).ok());
-                        self.pool.iter().for_each(Segment::populate);
+                        self.pool.iter().for_each(pool::populate);
                     } else if self.passed.len() < 64 {
                         self.passed.push((tag, fd));
                     }
