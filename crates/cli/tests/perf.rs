@@ -142,8 +142,7 @@ fn a_comparison_with_ourselves_claims_no_difference_worth_having() {
 
 /// How wide the interval of a short measurement is, over its median, and whether the figure is called noisy.
 fn width() -> (f64, bool) {
-    let words =
-        ["latency", "--api", "message", "--bytes", "8", "--rounds", "15", "--count", "2000", "--json"];
+    let words = ["latency", "--api", "ring", "--bytes", "8", "--rounds", "15", "--count", "2000", "--json"];
     let object = &objects(&perf(&words))[0];
     let width = (number(object, "high_ns") - number(object, "low_ns")) / number(object, "mean_ns");
     (width, object.get("noisy") == Some(&Value::Bool(true)))

@@ -12,6 +12,12 @@ const POOL_BYTES_MIN: usize = 1 << 20;
 const POOL_BYTES_MAX: usize = 3 << 20;
 const POOLS_BYTES: usize = 64 << 20;
 
+/// Most bytes of a message by the shuttle between two processes, and where that takes more than the page that they have for it anyway:
+/// not with so many on a host that all their pairs would cost too much. Longer messages are faster in pieces.
+const CARGO_BYTES_MAX: usize = 8 << 10;
+const CARGO_BYTES_MIN: usize = 2 << 10;
+const CARGO_PROCESSES_MAX: usize = 16;
+
 /// How an endpoint behaves. The defaults suit almost everybody.
 ///
 /// ```
@@ -84,8 +90,17 @@ impl Config {
 
     /// Bytes of the pool of one of the job's processes.
     pub(crate) fn pool_bytes_in(&self, job: &Job) -> usize {
-        let most = if job.crowded { job.size as usize } else { machine_cpus() };
-        let here = most.min(job.size as usize).max(1);
-        self.pool_bytes.unwrap_or((POOLS_BYTES / here).clamp(POOL_BYTES_MIN, POOL_BYTES_MAX))
+        self.pool_bytes.unwrap_or((POOLS_BYTES / processes_here(job)).clamp(POOL_BYTES_MIN, POOL_BYTES_MAX))
     }
+}
+
+/// Bytes of a message that may go by the shuttle between two of the job's processes.
+pub(crate) fn cargo_bytes_in(job: &Job) -> usize {
+    if processes_here(job) <= CARGO_PROCESSES_MAX { CARGO_BYTES_MAX } else { CARGO_BYTES_MIN }
+}
+
+/// As many of the job's processes may be on this host.
+fn processes_here(job: &Job) -> usize {
+    let most = if job.crowded { job.size as usize } else { machine_cpus() };
+    most.min(job.size as usize).max(1)
 }

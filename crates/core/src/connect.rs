@@ -17,7 +17,7 @@ use crate::job::{Directory, DirectoryEvent, JobId, JobKey};
 use crate::peer::PeerState;
 use crate::poller::Source;
 use crate::provider::shm::{RingRx, RingTx};
-use crate::provider::{Rx, Tx, local};
+use crate::provider::{Rx, Tx, local, shuttle};
 use crate::wire::Card;
 
 /// A stranger has this long to say hello.
@@ -117,7 +117,7 @@ impl Endpoint {
         }
         let (name, greeting) =
             (card.local.clone(), local::Greeting { from: self.me.0, to: to.0, ..local::Greeting::default() });
-        let memory = match RingMemory::create(self.config.ring_bytes) {
+        let memory = match RingMemory::create_roomy(self.config.ring_bytes, self.cargo_bytes) {
             Ok(memory) => memory,
             Err(error) => return self.lose(to, error.to_string()),
         };
@@ -135,7 +135,20 @@ impl Endpoint {
     pub(crate) fn open_ring(&mut self, to: Peer, memory: RingMemory, socket: local::Dialled) {
         let _ = self.poller.add(&socket.fd, Source::RingTx(to));
         let choice = "shm: it is on the same host".to_owned();
-        self.open_tx(to, Tx::Ring(Box::new(RingTx::new(memory, Some(socket)))), choice);
+        let ring = Box::new(RingTx::new(memory, Some(socket)));
+        self.open_shuttle(to, ring.memory(), (self.me, to));
+        self.open_tx(to, Tx::Ring(ring), choice);
+    }
+
+    /// A ring has been made by the one for the other: the pair's shuttle is in it, or in that of the other direction. Endpoints at large
+    /// have none, because they do not number each other alike.
+    fn open_shuttle(&mut self, peer: Peer, memory: &RingMemory, (from, to): (Peer, Peer)) {
+        if self.at_large.is_some() {
+            return;
+        }
+        if let Some(link) = shuttle::Link::within(memory, from, to, self.me, self.patience.is_alone()) {
+            self.peers[peer.index()].shuttle = Some(link);
+        }
     }
 
     /// Why shared memory does not lead to the endpoint with this card, if it does not.
@@ -293,6 +306,7 @@ impl Endpoint {
         let _ = local::welcome(&socket, &self.identity.key, bytes, &self.bell);
         self.poller.add(&socket, Source::RingRx(from)).ok()?;
         self.peers[from.index()].process = credentials::of(&socket).ok().and_then(|who| who.pid);
+        self.open_shuttle(from, &memory, (from, self.me));
         self.add_inbound(from, Rx::Ring(RingRx::new(memory, Some((socket, ringer)))));
         Some(())
     }

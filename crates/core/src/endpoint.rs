@@ -12,7 +12,7 @@ use barewire_sys::ring::RingMemory;
 use barewire_sys::wirebuf::WireMut;
 
 use crate::at_large::AtLarge;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::connect::Identity;
 use crate::error::{Full, OpenError, SendError};
 use crate::expect::Expecting;
@@ -53,6 +53,8 @@ pub struct Endpoint {
     pub(crate) ops: Ops,
     pub(crate) serving: Serving,
     pub(crate) pool: Pool,
+    /// Most bytes of a message by the shuttle to a neighbour.
+    pub(crate) cargo_bytes: usize,
     pub(crate) bell: Arc<Bell>,
     pub(crate) dozing: bool,
     /// The launcher asked what we wait for.
@@ -163,6 +165,7 @@ impl Endpoint {
             ops: Ops::default(),
             serving: Serving::default(),
             pool: Pool::new(config.pool_bytes_in(&job)),
+            cargo_bytes: config::cargo_bytes_in(&job),
             bell,
             dozing: false,
             report_wanted: false,
@@ -262,22 +265,25 @@ impl Endpoint {
         if !self.guard.is_parent() {
             return Err(SendError::Forked);
         }
-        match self.peers.get_mut(to.index()) {
-            Some(PeerEntry { fast: true, tx: Tx::Ring(ring), stats, .. }) if ring.is_inline(len) => {
-                match ring.send_inline(wire::message_w0(port, len), imm, len, Class::Data, fill) {
+        if let Some(PeerEntry { fast: true, tx: Tx::Ring(ring), stats, shuttle, .. }) =
+            self.peers.get_mut(to.index())
+        {
+            let shuttle = shuttle.as_deref_mut().and_then(|link| link.way(len, stats));
+            if shuttle.is_some() || ring.is_inline(len) {
+                let words = (wire::message_w0(port, len), imm, len);
+                return match ring.send_message(shuttle, words, Class::Data, fill) {
                     Ok(()) => {
-                        stats.sent += 1;
-                        stats.sent_bytes += len as u64;
+                        stats.count_sent(len);
                         if len > STREAM_BYTES_MAX {
                             ring.note_long(stats.received);
                         }
                         Ok(())
                     }
                     Err(Full) => self.starve(to),
-                }
+                };
             }
-            _ => self.send_message_slowly(to, port, imm, len, fill),
         }
+        self.send_message_slowly(to, port, imm, len, fill)
     }
 
     #[inline(never)]
@@ -321,13 +327,14 @@ impl Endpoint {
         len: usize,
         fill: impl FnOnce(&mut WireMut<'_>),
     ) -> Result<(), SendError> {
-        if let Some(PeerEntry { fast: true, tx: Tx::Ring(ring), stats, .. }) = self.peers.get_mut(to.index())
+        if let Some(PeerEntry { fast: true, tx: Tx::Ring(ring), stats, shuttle, .. }) =
+            self.peers.get_mut(to.index())
         {
-            if ring.is_inline(len) && ring.fits_control(len) {
-                stats.sent += 1;
-                stats.sent_bytes += len as u64;
-                let sent = ring.send_inline(wire::message_w0(port, len), imm, len, Class::Control, fill);
-                return sent.map_err(SendError::from);
+            let shuttle = shuttle.as_deref_mut().and_then(|link| link.way(len, stats));
+            if shuttle.is_some() || (ring.is_inline(len) && ring.fits_control(len)) {
+                stats.count_sent(len);
+                let words = (wire::message_w0(port, len), imm, len);
+                return ring.send_message(shuttle, words, Class::Control, fill).map_err(SendError::from);
             }
         }
         let head = self.message_head(to, port, imm, len)?;

@@ -51,18 +51,40 @@ impl Endpoint {
         let Some(Inbound { rx: Rx::Ring(rx), .. }) = self.inbound[at].inbound.as_deref_mut() else {
             return None;
         };
-        rx.settle();
-        let packet = (0..looks).find_map(|_| rx.ring.peek())?;
+        let peer = &mut self.peers[from.index()];
+        if rx.is_holding() {
+            rx.settle(peer.shuttle());
+        }
+        let mut shuttle = peer.shuttle();
+        let mut looks = looks;
+        let (packet, shuttle) = loop {
+            if let Some(packet) = rx.ring.peek() {
+                break (packet, None);
+            }
+            if let Some(shuttle) = &mut shuttle {
+                if let Some(packet) = rx.peek_shuttle(shuttle) {
+                    break (packet, Some(shuttle));
+                }
+            }
+            looks = looks.checked_sub(1)?;
+        };
         let (to, len) = wire::as_message(packet.w0)?;
         if to != port || packet.w1 != imm || len > most {
             return None;
         }
-        take(Incoming::new(from, port, imm, rx.ring.payload(len)?));
-        rx.pass(len);
+        match shuttle {
+            Some(shuttle) => {
+                take(Incoming::new(from, port, imm, shuttle.payload(len)?));
+                shuttle.pass();
+                rx.ring.turn_over();
+            }
+            None => {
+                take(Incoming::new(from, port, imm, rx.ring.payload(len)?));
+                rx.pass(len);
+            }
+        }
         self.expecting.in_a_row += 1;
-        let stats = &mut self.peers[from.index()].stats;
-        stats.received += 1;
-        stats.received_bytes += len as u64;
+        peer.stats.count_received(len);
         Some(len)
     }
 

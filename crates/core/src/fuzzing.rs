@@ -2,11 +2,15 @@
 
 use std::cell::RefCell;
 
+use barewire_sys::shuttle::Shuttle;
+use barewire_sys::wirebuf::WireMut;
+
 use crate::Peer;
 use crate::config::Config;
 use crate::endpoint::Endpoint;
 use crate::hello::{AcceptStep, Acceptor, DialStep, Dialler, Party, VERSIONS};
 use crate::job::{Job, JobId, JobKey};
+use crate::provider::shuttle::Link;
 use crate::provider::tcp::{Split, Splitter};
 use crate::provider::{Class, Tx, local};
 use crate::region::{Memory, Rights, Who};
@@ -68,6 +72,26 @@ pub fn packets(bytes: &[u8]) {
     });
 }
 
+/// A packet with any header and contents on the shuttle to an endpoint.
+pub fn shuttle(bytes: &[u8]) {
+    let Some((head, rest)) = bytes.split_first_chunk::<HEAD_BYTES>() else { return };
+    let (mut endpoint, mut tagged) = new_victim();
+    let peer = &mut endpoint.peers[Peer(0).index()];
+    let Tx::Ring(ring) = &mut peer.tx else { return };
+    let (mut ours, theirs) = (Shuttle::first(ring.memory(), false), Shuttle::second(ring.memory(), false));
+    peer.shuttle = Some(Box::new(Link::new(theirs)));
+    let (w0, w1) = words(head);
+    let told = Head::unpack(w0, w1).map_or(0, |head| head.len as usize);
+    let len = told.min(rest.len()).min(ours.cargo_bytes_max());
+    let fill = |wire: &mut WireMut<'_>| {
+        wire.write(&rest[..len]);
+    };
+    ring.send_message(Some(&mut ours), (w0, w1, len), Class::Control, fill).expect("the shuttle is ours");
+    for _ in 0..4 {
+        endpoint.progress(&mut tagged, usize::MAX);
+    }
+}
+
 fn new_victim() -> (Endpoint, Tagged) {
     let config = Config { ring_bytes: 8192, ..Config::default() };
     let mut endpoint =
@@ -86,9 +110,7 @@ fn new_victim() -> (Endpoint, Tagged) {
 fn feed(endpoint: &mut Endpoint, mut bytes: &[u8]) {
     let me = endpoint.me();
     while let Some((head, rest)) = bytes.split_first_chunk::<HEAD_BYTES>() {
-        let word = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight of sixteen"));
-        // The highest bit is the ring's own.
-        let (w0, w1) = ((word(0) & u64::MAX >> 1).max(1), word(8));
+        let (w0, w1) = words(head);
         let told = Head::unpack(w0, w1).map_or(0, |head| head.len as usize);
         let len = told.min(rest.len()).min(1000);
         let Tx::Ring(ring) = &mut endpoint.peers[me.index()].tx else { return };
@@ -102,6 +124,12 @@ fn feed(endpoint: &mut Endpoint, mut bytes: &[u8]) {
     }
 }
 
+/// The header words in some bytes. The highest bits are the ring's own.
+fn words(head: &[u8; HEAD_BYTES]) -> (u64, u64) {
+    let word = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight of sixteen"));
+    ((word(0) & u64::MAX >> 2).max(1), word(8))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -110,6 +138,7 @@ mod tests {
         #[test]
         fn no_packets_upset_an_endpoint(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             super::packets(&bytes);
+            super::shuttle(&bytes);
         }
 
         #[test]
@@ -124,6 +153,7 @@ mod tests {
                 bytes.extend(fill.to_le_bytes().iter().cycle().take(len as usize));
             }
             super::packets(&bytes);
+            super::shuttle(&bytes);
         }
 
         #[test]

@@ -42,6 +42,11 @@ impl Patience {
         Patience { most: LEAST, looks: LEAST }
     }
 
+    /// Whether every rank has a processor.
+    pub fn is_alone(&self) -> bool {
+        self.most == ALONE
+    }
+
     /// Looks to make before the next yield.
     #[inline(always)]
     pub fn looks(&self) -> u32 {

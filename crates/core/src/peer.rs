@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use barewire_sys::rustix::process::Pid;
+use barewire_sys::shuttle::Shuttle;
 use std::ops::{Index, IndexMut};
 
-use crate::provider::Tx;
+use crate::provider::{Tx, shuttle};
 use crate::stats::Stats;
 use crate::wire::{Card, Head};
 
@@ -29,6 +30,8 @@ pub enum PeerState {
 #[derive(Debug)]
 pub(crate) struct PeerEntry {
     pub tx: Tx,
+    /// Where answers go to and fro with a neighbour, beside the rings.
+    pub shuttle: Option<Box<shuttle::Link>>,
     pub state: PeerState,
     /// Set while a plain short message may go straight into a ring: connected by ring, nothing waiting in the outbox.
     pub fast: bool,
@@ -53,6 +56,7 @@ impl PeerEntry {
     pub fn new() -> PeerEntry {
         PeerEntry {
             tx: Tx::Closed,
+            shuttle: None,
             state: PeerState::Unknown,
             fast: false,
             outbox: VecDeque::new(),
@@ -65,6 +69,12 @@ impl PeerEntry {
             told_lost: false,
             process: None,
         }
+    }
+
+    /// The shuttle, if there is one.
+    #[inline(always)]
+    pub fn shuttle(&mut self) -> Option<&mut Shuttle> {
+        self.shuttle.as_mut().map(|link| &mut link.shuttle)
     }
 
     pub fn is_gone(&self) -> bool {

@@ -1,8 +1,8 @@
 //! Receiving: one loop over the peers, one packet at a time, straight to the layer's handler.
 
+use barewire_sys::shuttle::Shuttle;
 use barewire_sys::wirebuf::WireRef;
 
-use crate::Peer;
 use crate::endpoint::{Endpoint, InboundSlot};
 use crate::incoming::{Deliver, Flow, HoldSlot, Incoming};
 use crate::peer::PeerState;
@@ -10,6 +10,7 @@ use crate::provider::Rx;
 use crate::provider::shm::RingRx;
 use crate::stream::OpenMessages;
 use crate::wire::{self, Begin, FLAG_CHUNK, FLAG_LAST, Head, Kind};
+use crate::{Peer, Port};
 
 /// Packets taken from one peer before the next has its turn.
 pub(crate) const BATCH: u32 = 64;
@@ -151,26 +152,32 @@ impl Endpoint {
         open: &mut OpenMessages,
         budget: &mut Budget,
     ) -> Result<(), EndReason> {
-        rx.settle();
+        if rx.is_holding() {
+            rx.settle(self.peers[from.index()].shuttle());
+        }
         for _ in 0..BATCH {
-            let Some(packet) = rx.ring.peek() else {
-                return if rx.closing { Err(EndReason::Closed) } else { Ok(()) };
-            };
-            let handled = match wire::as_message(packet.w0) {
-                Some((port, len)) => {
-                    let Some(payload) = rx.ring.payload(len) else { return Err(EndReason::TooLong) };
-                    rx.hold.arm(barewire_sys::ring::lines_for(len));
-                    let incoming = Incoming::whole(from, port, packet.w1, payload, &rx.hold);
-                    let flow = deliver.deliver(self, incoming);
-                    let kept = rx.finish(len);
-                    budget.spend(len);
-                    let stats = &mut self.peers[from.index()].stats;
-                    stats.received += 1;
-                    stats.received_bytes += len as u64;
-                    stats.held += u64::from(kept);
-                    flow.into()
+            let handled = if let Some(packet) = rx.ring.peek() {
+                match wire::as_message(packet.w0) {
+                    Some((port, len)) => {
+                        let Some(payload) = rx.ring.payload(len) else { return Err(EndReason::TooLong) };
+                        rx.hold.arm(barewire_sys::ring::lines_for(len));
+                        let incoming = Incoming::whole(from, port, packet.w1, payload, &rx.hold);
+                        let flow = deliver.deliver(self, incoming);
+                        let kept = rx.finish(len);
+                        budget.spend(len);
+                        let stats = &mut self.peers[from.index()].stats;
+                        stats.count_received(len);
+                        stats.held += u64::from(kept);
+                        flow.into()
+                    }
+                    None => self.take_other(deliver, from, rx, open, budget, packet.w0, packet.w1),
                 }
-                None => self.take_other(deliver, from, rx, open, budget, packet.w0, packet.w1),
+            } else if let Some(handled) = self.take_shuttled(deliver, from, rx, budget) {
+                handled
+            } else if rx.closing && rx.is_quiet_now(self.peers[from.index()].shuttle()) {
+                return Err(EndReason::Closed);
+            } else {
+                return Ok(());
             };
             match handled {
                 Handled::Next if budget.left > 0 => {}
@@ -183,6 +190,64 @@ impl Endpoint {
             }
         }
         Ok(())
+    }
+
+    /// Takes what the shuttle has brought, if that is next.
+    #[inline(always)]
+    fn take_shuttled<D: Deliver>(
+        &mut self,
+        deliver: &mut D,
+        from: Peer,
+        rx: &mut RingRx,
+        budget: &mut Budget,
+    ) -> Option<Handled> {
+        let shuttle = self.peers[from.index()].shuttle()?;
+        let packet = rx.peek_shuttle(shuttle)?;
+        let Some((port, len)) =
+            wire::as_message(packet.w0).filter(|&(_, len)| len <= shuttle.cargo_bytes_max())
+        else {
+            return Some(Handled::Nonsense("what does not go by the shuttle"));
+        };
+        rx.ring.turn_over();
+        rx.shuttle_hold.arm(1);
+        let flow = match shuttle.take(len) {
+            // Out of its way, so that the handler can answer by it.
+            Some(cargo) => {
+                self.peers[from.index()].stats.count_received(len);
+                let payload = cargo.payload(len);
+                deliver.deliver(self, Incoming::whole(from, port, packet.w1, payload, &rx.shuttle_hold))
+            }
+            None => self.take_long_shuttled(deliver, from, port, packet.w1, len, &rx.shuttle_hold),
+        };
+        if rx.finish_shuttled() {
+            self.peers[from.index()].stats.held += 1;
+            self.peers[from.index()].shuttle().into_iter().for_each(Shuttle::keep);
+        }
+        budget.spend(len);
+        Some(flow.into())
+    }
+
+    /// Takes what the shuttle has brought where it is; the shuttle is ours when the handler has returned.
+    #[inline(never)]
+    fn take_long_shuttled<D: Deliver>(
+        &mut self,
+        deliver: &mut D,
+        from: Peer,
+        port: Port,
+        imm: u64,
+        len: usize,
+        hold: &HoldSlot,
+    ) -> Flow {
+        let Some(mut link) = self.peers[from.index()].shuttle.take() else { return Flow::Distrust };
+        let flow = match link.shuttle.payload(len) {
+            Some(payload) => deliver.deliver(self, Incoming::whole(from, port, imm, payload, hold)),
+            None => Flow::Distrust,
+        };
+        link.shuttle.pass();
+        let peer = &mut self.peers[from.index()];
+        peer.shuttle = Some(link);
+        peer.stats.count_received(len);
+        flow
     }
 
     /// A packet that is not a plain short message.
@@ -221,8 +286,7 @@ impl Endpoint {
         }
         budget.spend(len);
         let stats = &mut self.peers[from.index()].stats;
-        stats.received += 1;
-        stats.received_bytes += len as u64;
+        stats.count_received(len);
         stats.held += u64::from(kept);
         handled
     }

@@ -32,6 +32,20 @@ pub struct Stats {
     pub direct_bytes: u64,
 }
 
+impl Stats {
+    #[inline(always)]
+    pub(crate) fn count_sent(&mut self, bytes: usize) {
+        self.sent += 1;
+        self.sent_bytes += bytes as u64;
+    }
+
+    #[inline(always)]
+    pub(crate) fn count_received(&mut self, bytes: usize) {
+        self.received += 1;
+        self.received_bytes += bytes as u64;
+    }
+}
+
 impl std::ops::AddAssign for Stats {
     fn add_assign(&mut self, other: Stats) {
         self.sent += other.sent;

@@ -245,7 +245,7 @@ impl Endpoint {
             && self.pending.is_empty()
             && self.lost.is_empty()
             && self.inbound.iter_mut().all(|slot| match slot.inbound.as_mut().map(|link| &mut link.rx) {
-                Some(Rx::Ring(ring)) => ring.is_quiet(),
+                Some(Rx::Ring(ring)) => ring.is_quiet(self.peers[slot.peer.index()].shuttle()),
                 Some(Rx::Datagram(rx)) => {
                     rx.settle();
                     rx.credit.due_before_idle().is_none()

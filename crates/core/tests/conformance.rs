@@ -13,6 +13,7 @@ use wires::{PATIENCE, Wires};
 
 for_every_wire! {
     messages_of_a_pair_arrive_in_order_and_once
+    answers_and_streams_keep_their_order
     long_messages_of_every_length_arrive_whole
     long_messages_side_by_side_do_not_mix
     everybody_talks_to_everybody
@@ -90,6 +91,69 @@ fn messages_of_a_pair_arrive_in_order_and_once(wires: &Wires) {
         // Do not leave before the other has everything.
         send(&mut ep, &mut d, other, 1 << 40, b"");
         ep.wait(&mut d, PATIENCE, |_, d| d.got.len() as u64 == count + 1).unwrap();
+    });
+}
+
+/// Checks that messages come in order, and keeps some of them for a while.
+#[derive(Default)]
+struct Ordered {
+    got: u64,
+    kept: Vec<Frame>,
+}
+
+/// The length of a pair's message number `i`.
+fn length(i: u64) -> usize {
+    const LENGTHS: [usize; 8] = [8, 48, 0, 49, 1000, 8, 3000, 10_000];
+    LENGTHS[(i * 5 + i / 11) as usize % LENGTHS.len()]
+}
+
+impl Deliver for Ordered {
+    fn deliver(&mut self, ep: &mut Endpoint, mut p: Incoming<'_>) -> Flow {
+        assert_eq!((p.imm, p.total), (self.got, length(p.imm).min(ep.message_max(p.from)) as u64));
+        self.got += 1;
+        let expected = pattern(p.total as usize, p.imm);
+        if p.imm % 5 == 0 {
+            let frame = p.hold();
+            assert_eq!(frame.bytes(), expected);
+            self.kept.push(frame);
+        } else {
+            assert_eq!(p.to_vec(), expected);
+        }
+        Flow::Continue
+    }
+}
+
+fn answers_and_streams_keep_their_order(wires: &Wires) {
+    let rounds = wires.times(3000);
+    wires.run(2, |mut ep| {
+        let (me, other) = (ep.me(), Peer(1 - ep.me().0));
+        let (mut d, mut sent) = (Ordered::default(), [0; 2]);
+        // So that both know what fits.
+        send(&mut ep, &mut d, other, 0, &pattern(length(0), 0));
+        sent = sent.map(|sent| sent + 1);
+        ep.wait(&mut d, PATIENCE, |_, d| d.got == 1).unwrap();
+        for round in 0..rounds {
+            // Mostly one message for one, sometimes a few, and now and then a stream.
+            let count = if round % 97 == 50 { 100 } else { 1 + u64::from(round % 7 == 3) * 3 };
+            let sender = Peer(round as u32 % 2);
+            for i in sent[sender.0 as usize]..sent[sender.0 as usize] + count {
+                if me == sender {
+                    let len = length(i).min(ep.message_max(other));
+                    send(&mut ep, &mut d, other, i, &pattern(len, i));
+                }
+            }
+            sent[sender.0 as usize] += count;
+            if me != sender {
+                ep.wait(&mut d, PATIENCE, |_, d| {
+                    d.kept.drain(..d.kept.len().saturating_sub(3));
+                    d.got >= sent[sender.0 as usize]
+                })
+                .unwrap();
+            }
+        }
+        d.kept.clear();
+        ep.wait(&mut d, PATIENCE, |_, d| d.got == sent[other.0 as usize]).unwrap();
+        ep.flush();
     });
 }
 

@@ -33,6 +33,7 @@ pub mod memory;
 #[cfg(not(loom))]
 pub mod pmix;
 pub mod ring;
+pub mod shuttle;
 #[cfg(not(loom))]
 pub mod spawn;
 pub mod sync;

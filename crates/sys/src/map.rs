@@ -140,6 +140,11 @@ impl Segment {
         Segment::map(fd, bytes, Some(twice_from), true)
     }
 
+    /// Bytes of a memfd received from a peer, if it is sealed against shrinking.
+    pub(crate) fn size_of(fd: &OwnedFd) -> Result<usize, MapError> {
+        checked_size(fd)
+    }
+
     fn map(fd: OwnedFd, len: usize, twice_from: Option<usize>, writable: bool) -> Result<Segment, MapError> {
         let page = rustix::param::page_size();
         let again = twice_from.unwrap_or(len);

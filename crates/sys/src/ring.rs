@@ -39,7 +39,7 @@ const WORDS_A_LINE: usize = LINE_BYTES / 8;
 pub struct Full;
 
 /// Most bytes of payload in the header's line.
-const BESIDE_MAX: usize = LINE_BYTES - HEAD_BYTES;
+pub(crate) const BESIDE_MAX: usize = LINE_BYTES - HEAD_BYTES;
 
 /// Lines that a packet with `payload` bytes takes.
 ///
@@ -53,8 +53,9 @@ pub const fn lines_for(payload: usize) -> u64 {
 }
 
 /// Where in a packet its payload begins.
+#[cfg(not(loom))]
 #[inline(always)]
-const fn payload_at(payload: usize) -> usize {
+pub(crate) const fn payload_at(payload: usize) -> usize {
     if payload <= BESIDE_MAX { HEAD_BYTES } else { LINE_BYTES }
 }
 
@@ -86,17 +87,20 @@ pub struct Tail {
     /// Of each line: its first word is no header of the next lap, because it was one of the last or is zero. What of a payload stands there may
     /// look like one.
     clean: Box<[bool]>,
+    mark: u64,
 }
 
 /// In a header's first word: the parity of the lap in which it was written, so that none has to be wiped out before its line is used again.
 const LAP: u64 = 1 << 63;
+/// In a header's first word: the parity of the packets that went by the [shuttle](crate::shuttle) before it.
+const MARK: u64 = 1 << 62;
 
 impl Tail {
     /// The producer of an empty ring of `lines` lines, a power of two.
     pub fn new(lines: u64) -> Tail {
         assert!(lines.is_power_of_two() && lines >= 4, "ring sizes are powers of two");
         let clean = vec![true; lines as usize].into();
-        Tail { mask: lines - 1, lines, tail: 0, freed: 0, shift: shift_of(lines), clean }
+        Tail { mask: lines - 1, lines, tail: 0, freed: 0, shift: shift_of(lines), clean, mark: 0 }
     }
 
     /// The line at which a packet of `need` lines may be written, leaving at least `spare` lines free.
@@ -130,16 +134,22 @@ impl Tail {
         (1..need).for_each(|line| self.clean[((self.tail + line) & self.mask) as usize] = false);
     }
 
-    /// Makes the packet of `need` lines at the reserved place visible. `w0` must not be zero, nor have its highest bit set. Says how many
+    /// Makes the packet of `need` lines at the reserved place visible. `w0` must not be zero, nor have its two highest bits set. Says how many
     /// lines are known to be free after it.
     #[inline(always)]
     pub fn publish<W: Words>(&mut self, words: &W, need: u64, w0: u64) -> u64 {
-        debug_assert!(w0 != 0 && w0 & LAP == 0);
+        debug_assert!(w0 != 0 && w0 & (LAP | MARK) == 0);
         let at = (self.tail & self.mask) as usize;
         // SYNC publish: pairs with the Acquire in `Head::peek`.
-        words.store(at * WORDS_A_LINE, w0 | (self.tail << self.shift) & LAP, Ordering::Release);
+        words.store(at * WORDS_A_LINE, w0 | (self.tail << self.shift) & LAP | self.mark, Ordering::Release);
         self.tail += need;
         self.freed + self.lines - self.tail
+    }
+
+    /// A packet went by the shuttle: those from now on come after it.
+    #[inline(always)]
+    pub fn turn_over(&mut self) {
+        self.mark ^= MARK;
     }
 
     /// The line at which the next packet will stand.
@@ -182,22 +192,39 @@ pub struct Head {
     /// Lines passed but not given back: their contents are held elsewhere.
     held: u64,
     published: u64,
+    mark: u64,
 }
 
 impl Head {
     /// The consumer of an empty ring of `lines` lines, a power of two.
     pub fn new(lines: u64) -> Head {
         assert!(lines.is_power_of_two() && lines >= 4, "ring sizes are powers of two");
-        Head { mask: lines - 1, shift: shift_of(lines), quarter: lines / 4, at: 0, held: 0, published: 0 }
+        Head {
+            mask: lines - 1,
+            shift: shift_of(lines),
+            quarter: lines / 4,
+            at: 0,
+            held: 0,
+            published: 0,
+            mark: 0,
+        }
     }
 
-    /// The next packet's header word, if it has arrived.
+    /// The next packet's header word, if it has arrived and none that went by the shuttle comes first.
     #[inline(always)]
     pub fn peek<W: Words>(&self, words: &W) -> Option<u64> {
         // SYNC take: pairs with the Release in `Tail::publish`.
-        let w0 = words.load(self.line() * WORDS_A_LINE, Ordering::Acquire) ^ (self.at << self.shift) & LAP;
-        // Nothing at all, or what was here a lap ago.
-        if w0 & LAP != 0 || w0 == 0 { None } else { Some(w0) }
+        let w0 = words.load(self.line() * WORDS_A_LINE, Ordering::Acquire)
+            ^ (self.at << self.shift) & LAP
+            ^ self.mark;
+        // What was here a lap ago or is not next, or nothing at all.
+        if w0 & (LAP | MARK) != 0 || w0 == 0 { None } else { Some(w0) }
+    }
+
+    /// A packet that went by the shuttle was taken: those that come after it are next.
+    #[inline(always)]
+    pub fn turn_over(&mut self) {
+        self.mark ^= MARK;
     }
 
     /// The line at which the next packet stands or will stand.
@@ -244,10 +271,11 @@ pub use mapped::{Consumer, Packet, Producer, RingMemory};
 #[cfg(not(loom))]
 mod mapped {
     use std::os::fd::{BorrowedFd, OwnedFd};
+    use std::sync::Arc;
 
     use super::*;
     use crate::doorbell;
-    use crate::map::{MapError, Segment};
+    use crate::map::{MapError, Segment, round_to_page};
     use crate::sync::{AtomicU32, AtomicU64, SenderOrder};
     use crate::wirebuf::{WireMut, WireRef};
 
@@ -257,14 +285,20 @@ mod mapped {
     const AHEAD_LINES: u64 = 12;
     /// Where in the control page the producer says that it waits for room; far from the consumer's count.
     const WANTS_ROOM: usize = 256;
+    /// Where in the control page the shuttle's line is, far from both.
+    const SHUTTLE: usize = 1024;
+    /// Most bytes of it all.
+    const CONTROL_BYTES_MAX: usize = 64 << 10;
 
     /// Ring memory in a mirrored shared segment.
     #[derive(Debug)]
     pub struct RingMemory {
+        /// Bytes before the ring's data, at least a page.
+        control: usize,
         data: *mut u8,
         freed: *mut u64,
         lines: u64,
-        segment: Segment,
+        segment: Arc<Segment>,
     }
 
     // SAFETY: both pointers point into `segment`, which is Send and lives as long as they do.
@@ -273,16 +307,35 @@ mod mapped {
     impl RingMemory {
         /// New, empty memory for a ring of `bytes`, a power of two of at least a page.
         pub fn create(bytes: usize) -> Result<RingMemory, MapError> {
-            let page = rustix::param::page_size();
+            Self::create_roomy(bytes, 0)
+        }
+
+        /// The same, with room for packets of `cargo` bytes at least on the pair's [shuttle](crate::shuttle).
+        ///
+        /// ```
+        /// use barewire_sys::ring::RingMemory;
+        /// use barewire_sys::shuttle::Shuttle;
+        /// let roomy = RingMemory::create_roomy(4096, 8192).unwrap();
+        /// assert!(Shuttle::first(&roomy, false).cargo_bytes_max() >= 8192);
+        /// ```
+        pub fn create_roomy(bytes: usize, cargo: usize) -> Result<RingMemory, MapError> {
             let bytes = Self::check(bytes)?;
-            Segment::create_mirrored("barewire-ring", page + bytes, page).map(|s| Self::over(s, page, bytes))
+            let control = round_to_page(SHUTTLE + LINE_BYTES + cargo.min(CONTROL_BYTES_MAX))
+                .filter(|&control| control <= CONTROL_BYTES_MAX)
+                .ok_or(MapError::Unfit { reason: "a shuttle has room for at most 60 KiB" })?;
+            Segment::create_mirrored("barewire-ring", control + bytes, control)
+                .map(|segment| Self::over(segment, control, bytes))
         }
 
         /// A peer's ring memory of `bytes`.
         pub fn open(fd: OwnedFd, bytes: usize) -> Result<RingMemory, MapError> {
-            let page = rustix::param::page_size();
             let bytes = Self::check(bytes)?;
-            Segment::open_mirrored(fd, page + bytes, page).map(|s| Self::over(s, page, bytes))
+            let control = Segment::size_of(&fd)?.saturating_sub(bytes);
+            if !(1..=CONTROL_BYTES_MAX).contains(&control) {
+                return Err(MapError::Unfit { reason: "its size is not the one announced" });
+            }
+            Segment::open_mirrored(fd, control + bytes, control)
+                .map(|segment| Self::over(segment, control, bytes))
         }
 
         fn check(bytes: usize) -> Result<usize, MapError> {
@@ -294,11 +347,17 @@ mod mapped {
             }
         }
 
-        fn over(segment: Segment, page: usize, bytes: usize) -> RingMemory {
+        fn over(segment: Segment, control: usize, bytes: usize) -> RingMemory {
             let base = segment.base().as_ptr();
-            // SAFETY: the segment is page + bytes long, so both stay inside.
-            let data = unsafe { base.add(page) };
-            RingMemory { data, freed: base.cast(), lines: (bytes / LINE_BYTES) as u64, segment }
+            // SAFETY: the segment is control + bytes long, so both stay inside.
+            let data = unsafe { base.add(control) };
+            RingMemory {
+                control,
+                data,
+                freed: base.cast(),
+                lines: (bytes / LINE_BYTES) as u64,
+                segment: Arc::new(segment),
+            }
         }
 
         /// The memfd, to be passed to the consumer.
@@ -309,6 +368,13 @@ mod mapped {
         /// Bytes of ring data.
         pub fn bytes(&self) -> usize {
             self.lines as usize * LINE_BYTES
+        }
+
+        /// The line of the pair's shuttle, how many bytes of payload there is room for behind it, and what keeps them mapped.
+        pub(crate) fn shuttle(&self) -> (*mut u64, usize, Arc<Segment>) {
+            let room = self.control - SHUTTLE - LINE_BYTES;
+            // SAFETY: inside the control page, which is mapped.
+            (unsafe { self.segment.base().as_ptr().add(SHUTTLE).cast() }, room, Arc::clone(&self.segment))
         }
 
         /// The producer's "wake me when there is room".
@@ -382,23 +448,35 @@ mod mapped {
             spare: u64,
             fill: impl FnOnce(&mut WireMut<'_>),
         ) -> Result<(), Full> {
-            let need = lines_for(len);
-            let line = self.tail.reserve(&self.memory, need, spare)?;
-            // SAFETY: `reserve` granted `need` lines from `line`; the mirror keeps them contiguous, and need + 1 <=
-            // lines, so they lie inside the mapping. Nobody else writes them before `publish`.
+            fill(&mut self.reserve(len, spare)?);
+            self.publish(w0, w1, len);
+            Ok(())
+        }
+
+        /// Where the payload of the next packet goes, if there is room for `len` bytes and `spare` lines behind it.
+        #[inline(always)]
+        pub fn reserve(&mut self, len: usize, spare: u64) -> Result<WireMut<'_>, Full> {
+            let line = self.tail.reserve(&self.memory, lines_for(len), spare)?;
+            // SAFETY: `reserve` granted the lines from `line` on; the mirror keeps them contiguous, and there is one more,
+            // so they lie inside the mapping. Nobody else writes them before `publish`.
             unsafe {
                 let at = self.memory.data.add(line * LINE_BYTES);
-                fill(&mut WireMut::from_raw(at.add(payload_at(len)), len));
-                self.tail.end_at(&self.memory, need);
-                at.add(8).cast::<u64>().write_volatile(w1);
+                Ok(WireMut::from_raw(at.add(payload_at(len)), len))
             }
+        }
+
+        /// Publishes the packet whose payload of `len` bytes has been written where [`Producer::reserve`] said.
+        #[inline(always)]
+        pub fn publish(&mut self, w0: u64, w1: u64, len: usize) {
+            let need = lines_for(len);
+            self.tail.end_at(&self.memory, need);
+            self.memory.store(self.tail.line() * WORDS_A_LINE + 1, w1, Ordering::Relaxed);
             let room = self.tail.publish(&self.memory, need, w0);
             if need >= MANY_LINES {
                 self.own_many(need.min(room));
             } else if room > AHEAD_LINES {
                 self.own(self.tail.line() + AHEAD_LINES as usize);
             }
-            Ok(())
         }
 
         /// Fetches the lines of a packet as long as the last one, so that the next finds them here.
@@ -448,6 +526,12 @@ mod mapped {
             self.memory.wants_room().store(1, Ordering::Relaxed);
         }
 
+        /// A packet went by the shuttle: those from now on come after it.
+        #[inline(always)]
+        pub fn turn_over(&mut self) {
+            self.tail.turn_over();
+        }
+
         /// Lines of the ring.
         pub fn lines(&self) -> u64 {
             self.memory.lines
@@ -487,6 +571,17 @@ mod mapped {
             let w0 = self.head.peek(&self.memory)?;
             let w1 = self.memory.load(self.head.line() * WORDS_A_LINE + 1, Ordering::Relaxed);
             Some(Packet { w0, w1 })
+        }
+
+        /// A packet that went by the shuttle was taken: those that come after it are next.
+        #[inline(always)]
+        pub fn turn_over(&mut self) {
+            self.head.turn_over();
+        }
+
+        /// The memory, where the pair's shuttle is.
+        pub fn memory(&self) -> &RingMemory {
+            &self.memory
         }
 
         /// The payload of the packet at the head, if `len` is a length that the ring could hold.

@@ -20,7 +20,7 @@ use barewire_sys::rustix::net::{
 use crate::auth;
 use crate::job::{JobId, JobKey};
 
-const MAGIC: &[u8; 8] = b"barewir4";
+const MAGIC: &[u8; 8] = b"barewir5";
 const HELLO_BYTES: usize = 8 + 16 + 4 + 4 + 8 + 3 * 16 + auth::PROOF_BYTES;
 const FDS_MAX: usize = 3;
 const MESSAGE_BYTES_MAX: usize = 256;

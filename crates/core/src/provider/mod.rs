@@ -4,6 +4,7 @@ pub(crate) mod datagram;
 pub(crate) mod local;
 pub(crate) mod pool;
 pub(crate) mod shm;
+pub(crate) mod shuttle;
 pub mod sim;
 pub(crate) mod tcp;
 

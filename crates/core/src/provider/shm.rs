@@ -8,7 +8,8 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use barewire_sys::bell::Ringer;
 use barewire_sys::map::Segment;
-use barewire_sys::ring::{Consumer, Full, HEAD_BYTES, LINE_BYTES, Producer, RingMemory};
+use barewire_sys::ring::{Consumer, Full, HEAD_BYTES, LINE_BYTES, Packet, Producer, RingMemory};
+use barewire_sys::shuttle::Shuttle;
 use barewire_sys::wirebuf::{WireMut, WireRef};
 
 use super::Class;
@@ -102,12 +103,32 @@ impl RingTx {
         class: Class,
         fill: impl FnOnce(&mut WireMut<'_>),
     ) -> Result<(), Full> {
+        self.send_message(None, (w0, w1, len), class, fill)
+    }
+
+    /// Sends a plain message: by the shuttle if there is one here, which then is ours, or in the ring, if it fits.
+    #[inline(always)]
+    pub fn send_message(
+        &mut self,
+        shuttle: Option<&mut Shuttle>,
+        (w0, w1, len): (u64, u64, usize),
+        class: Class,
+        fill: impl FnOnce(&mut WireMut<'_>),
+    ) -> Result<(), Full> {
         let spare = if class == Class::Data { self.spare } else { 0 };
-        self.ring.push(w0, w1, len, spare, fill)?;
-        match &self.ringer {
-            Some(ringer) => self.rung += u64::from(ringer.ring()),
-            None => self.answered_yet(),
+        let mut shuttle = shuttle;
+        fill(&mut match &mut shuttle {
+            Some(shuttle) => shuttle.reserve(len),
+            None => self.ring.reserve(len, spare)?,
+        });
+        match shuttle {
+            Some(shuttle) => {
+                shuttle.send_off(w0, w1);
+                self.ring.turn_over();
+            }
+            None => self.ring.publish(w0, w1, len),
         }
+        self.nudge();
         Ok(())
     }
 
@@ -167,6 +188,10 @@ impl RingTx {
         pool.take()
     }
 
+    pub fn memory(&self) -> &RingMemory {
+        self.ring.memory()
+    }
+
     pub fn payload_max(&self) -> usize {
         PACKET_BYTES_MAX
     }
@@ -199,8 +224,8 @@ impl RingTx {
         }
     }
 
-    /// Wakes the receiver if it sleeps, though nothing was sent.
-    #[inline]
+    /// Wakes the receiver if it sleeps.
+    #[inline(always)]
     pub fn nudge(&mut self) {
         match &self.ringer {
             Some(ringer) => self.rung += u64::from(ringer.ring()),
@@ -288,6 +313,9 @@ pub(crate) struct RingRx {
     pub hold: HoldSlot,
     /// Lines charged for frames that are still held.
     held: u64,
+    /// The same for what the shuttle brought, by packets.
+    pub shuttle_hold: HoldSlot,
+    shuttle_held: u64,
     /// The sender's end of the socket is closed: what is in the ring is all there will be.
     pub closing: bool,
     /// Descriptors of the sender's regions that arrived on the socket: tag and descriptor.
@@ -305,6 +333,8 @@ impl RingRx {
             ringer,
             hold: HoldSlot::default(),
             held: 0,
+            shuttle_hold: HoldSlot::default(),
+            shuttle_held: 0,
             closing: false,
             passed: Vec::new(),
         }
@@ -315,22 +345,47 @@ impl RingRx {
     }
 
     /// Whether there is nothing to take and nothing to give back.
-    pub fn is_quiet(&mut self) -> bool {
-        self.settle();
+    pub fn is_quiet(&mut self, mut shuttle: Option<&mut Shuttle>) -> bool {
+        self.settle(shuttle.as_deref_mut());
         self.give_back();
-        !self.closing && self.ring.peek().is_none()
+        !self.closing && self.is_quiet_now(shuttle)
+    }
+
+    /// Whether there is nothing to take.
+    pub fn is_quiet_now(&self, shuttle: Option<&mut Shuttle>) -> bool {
+        self.ring.peek().is_none() && shuttle.is_none_or(|shuttle| shuttle.is_quiet())
+    }
+
+    /// What the shuttle has brought, if that is next.
+    #[inline(always)]
+    pub fn peek_shuttle(&self, shuttle: &mut Shuttle) -> Option<Packet> {
+        let packet = shuttle.peek()?;
+        // What went into the ring before it can be seen by now, and goes first.
+        if self.ring.peek().is_none() { Some(packet) } else { None }
+    }
+
+    /// Ends a packet that came by the shuttle. Says whether it was kept.
+    #[inline(always)]
+    pub fn finish_shuttled(&mut self) -> bool {
+        let kept = self.shuttle_hold.take();
+        self.shuttle_held += u64::from(kept);
+        kept
+    }
+
+    /// Whether frames are held, or were when it was last [settled](RingRx::settle).
+    #[inline(always)]
+    pub fn is_holding(&self) -> bool {
+        self.held + self.shuttle_held > 0
     }
 
     /// Gives back what dropped frames had been charged.
-    #[inline(always)]
-    pub fn settle(&mut self) {
-        if self.held > 0 {
-            self.settle_held();
-        }
-    }
-
     #[cold]
-    fn settle_held(&mut self) {
+    pub fn settle(&mut self, shuttle: Option<&mut Shuttle>) {
+        if let Some(shuttle) = shuttle {
+            let packets = self.shuttle_hold.released();
+            self.shuttle_held -= packets.min(self.shuttle_held);
+            shuttle.release(packets);
+        }
         let lines = self.hold.released();
         if lines > 0 {
             self.held -= lines.min(self.held);

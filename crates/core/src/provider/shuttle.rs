@@ -1,0 +1,57 @@
+//! The shuttle to a neighbour: when it is the way for a message.
+//!
+//! Where two processes answer each other a message goes by the [shuttle](barewire_sys::shuttle), a line that belongs to the pair and not to
+//! one direction, in about half the time. A stream goes through the ring: there the next message need not wait for the last one to be
+//! taken.
+
+use barewire_sys::ring::RingMemory;
+use barewire_sys::shuttle::Shuttle;
+
+use crate::Peer;
+use crate::stats::Stats;
+
+/// Messages between two of the neighbour's that are no stream yet.
+const ANSWERS: u64 = 2;
+
+/// One end of the shuttle between two neighbours, and whether they answer each other.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub shuttle: Shuttle,
+    /// What had come and gone when we last had the shuttle and something new had come.
+    received: u64,
+    sent: u64,
+    answering: bool,
+}
+
+impl Link {
+    /// The link in the memory of a ring that `from` made for `to`, of whom one is `me`; `None` where the ring of the other direction has it.
+    /// Who is alone on its processor looks for answers when they are due.
+    pub fn within(memory: &RingMemory, from: Peer, to: Peer, me: Peer, alone: bool) -> Option<Box<Link>> {
+        if from >= to {
+            return None;
+        }
+        let shuttle = if from == me { Shuttle::first(memory, alone) } else { Shuttle::second(memory, alone) };
+        Some(Box::new(Link::new(shuttle)))
+    }
+
+    pub fn new(shuttle: Shuttle) -> Link {
+        Link { shuttle, received: 0, sent: 0, answering: true }
+    }
+
+    /// The shuttle, if it is the way for a message of `len` bytes; so much has come from the neighbour and gone to it.
+    #[inline(always)]
+    pub fn way(&mut self, len: usize, stats: &Stats) -> Option<&mut Shuttle> {
+        let can_go = self.shuttle.is_ours() && len <= self.shuttle.cargo_bytes_max();
+        if can_go && self.is_answering(stats) { Some(&mut self.shuttle) } else { None }
+    }
+
+    /// Whether a message now answers something, as did the one before.
+    #[inline(always)]
+    fn is_answering(&mut self, stats: &Stats) -> bool {
+        if stats.received != self.received {
+            self.answering = stats.sent - self.sent <= ANSWERS;
+            (self.received, self.sent) = (stats.received, stats.sent);
+        }
+        self.answering
+    }
+}
