@@ -349,6 +349,12 @@ impl Endpoint {
         })
     }
 
+    /// Whether packets to this peer go through shared memory.
+    #[inline]
+    pub(crate) fn is_neighbour(&self, peer: Peer) -> bool {
+        matches!(self.peers.get(peer.index()), Some(PeerEntry { tx: Tx::Ring(_), .. }))
+    }
+
     /// How a peer is doing.
     pub fn peer_state(&self, peer: Peer) -> PeerState {
         self.peers.get(peer.index()).map_or(PeerState::Unknown, |peer| peer.state.clone())

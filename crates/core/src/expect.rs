@@ -8,6 +8,7 @@ use crate::endpoint::Endpoint;
 use crate::incoming::Incoming;
 use crate::progress::Inbound;
 use crate::provider::Rx;
+use crate::provider::shm::CHUNK_NAME_BYTES;
 use crate::{Peer, Port, wire};
 
 /// Looks for one message; they are quick, and all of them take about a microsecond.
@@ -68,20 +69,29 @@ impl Endpoint {
             }
             looks = looks.checked_sub(1)?;
         };
-        let (to, len) = wire::as_message(packet.w0)?;
+        let (chunked, (to, len)) = match wire::as_message(packet.w0) {
+            Some(message) => (false, message),
+            None => (true, wire::as_chunked_message(packet.w0)?),
+        };
         if to != port || packet.w1 != imm || len > most {
             return None;
         }
         match shuttle {
-            Some(shuttle) => {
+            Some(shuttle) if !chunked => {
                 take(Incoming::new(from, port, imm, shuttle.payload(len)?));
                 shuttle.pass();
                 rx.ring.turn_over();
+            }
+            None if chunked => {
+                take(Incoming::new(from, port, imm, rx.chunk(len)?));
+                rx.pass(CHUNK_NAME_BYTES);
+                rx.pass_chunk(len);
             }
             None => {
                 take(Incoming::new(from, port, imm, rx.ring.payload(len)?));
                 rx.pass(len);
             }
+            Some(_) => return None,
         }
         self.expecting.in_a_row += 1;
         peer.stats.count_received(len);

@@ -7,7 +7,7 @@ use crate::endpoint::{Endpoint, InboundSlot};
 use crate::incoming::{Deliver, Flow, HoldSlot, Incoming};
 use crate::peer::PeerState;
 use crate::provider::Rx;
-use crate::provider::shm::RingRx;
+use crate::provider::shm::{CHUNK_NAME_BYTES, RingRx};
 use crate::stream::OpenMessages;
 use crate::wire::{self, Begin, FLAG_CHUNK, FLAG_LAST, Head, Kind};
 use crate::{Peer, Port};
@@ -269,7 +269,7 @@ impl Endpoint {
         if chunked && !rx.has_pool() {
             rx.fetch_pool(&mut self.pool);
         }
-        let in_ring = if chunked { 8 } else { len };
+        let in_ring = if chunked { CHUNK_NAME_BYTES } else { len };
         rx.hold.arm(barewire_sys::ring::lines_for(in_ring));
         if self.imports.expecting() {
             rx.read_socket();

@@ -91,6 +91,12 @@ pub const fn as_message(w0: u64) -> Option<(Port, usize)> {
     }
 }
 
+/// The length and port in `w0`, if it is that of a plain message whose payload is in a chunk of the sender's pool.
+#[inline(always)]
+pub const fn as_chunked_message(w0: u64) -> Option<(Port, usize)> {
+    as_message(w0 ^ (FLAG_CHUNK as u64) << 48)
+}
+
 impl Head {
     /// The first header word.
     #[inline]

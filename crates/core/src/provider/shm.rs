@@ -25,6 +25,8 @@ pub(crate) const INLINE_BYTES_MAX: usize = 2048;
 pub(crate) const STREAM_BYTES_MAX: usize = 1024;
 /// Packets longer than that in a row, without a word from the receiver, are a stream.
 const STREAM: u32 = 3;
+/// Bytes in the ring of a packet whose payload is in a chunk: where.
+pub(crate) const CHUNK_NAME_BYTES: usize = 8;
 /// Longest payload of any packet.
 pub(crate) const PACKET_BYTES_MAX: usize = CHUNK_BYTES;
 /// Chunks that go to one receiver between two looks at which it has given back: each look costs a cache miss here and another there.
@@ -146,7 +148,7 @@ impl RingTx {
         }
         self.reclaim_some(pool);
         let spare = if class == Class::Data { self.spare } else { 0 };
-        let chunk = match len <= CHUNK_BYTES && self.ring.fits(8, spare) {
+        let chunk = match len <= CHUNK_BYTES && self.ring.fits(CHUNK_NAME_BYTES, spare) {
             true => self.take_chunk(pool, len),
             false => None,
         };
@@ -158,7 +160,7 @@ impl RingTx {
         let segment = pool.segment().map_err(|_| Full)?;
         fill(&mut segment.wire_mut(at, len).expect("chunks lie inside the pool"));
         let head = Head { flags: head.flags | FLAG_CHUNK, ..head };
-        self.send_inline(head.w0(), head.w1, 8, class, |wire| wire.write_u64(at as u64))
+        self.send_inline(head.w0(), head.w1, CHUNK_NAME_BYTES, class, |wire| wire.write_u64(at as u64))
             .expect("room was checked above");
         let end = self.ring.position();
         match self.chunks.back_mut() {
@@ -441,7 +443,7 @@ impl RingRx {
 
     /// The payload of a packet that names a chunk.
     pub fn chunk(&self, len: usize) -> Option<WireRef<'_>> {
-        let at = usize::try_from(self.ring.payload(8)?.read_u64()?).ok()?;
+        let at = usize::try_from(self.ring.payload(CHUNK_NAME_BYTES)?.read_u64()?).ok()?;
         if len > CHUNK_BYTES { None } else { self.pool.as_ref()?.wire_ref(at, len) }
     }
 

@@ -57,6 +57,8 @@ pub(crate) const RECALLED: Port = Port(0xfff7);
 const EAGER_BYTES_MAX: u64 = 256 << 10;
 /// Longest message that goes in one packet, and most that goes with an offer.
 const WHOLE_BYTES_MAX: usize = 8 << 10;
+/// Longest message that goes in one packet to a neighbour, where every packet is copied, whatever its length.
+const WHOLE_NEAR_BYTES_MAX: usize = 16 << 10;
 /// Shortest message that is worth fetching.
 pub const FETCH_BYTES_MIN: u64 = 10 << 10;
 /// What keeping a message costs beside its bytes.

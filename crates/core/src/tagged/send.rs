@@ -7,7 +7,10 @@ use super::body::Source;
 use super::fetch::{Shown, until};
 use super::matching::Envelope;
 use super::requests::{Request, State, Status};
-use super::{EAGER, EAGER_BYTES_MAX, KEEP_BYTES, OFFER, OFFERS_MAX, REST, Tagged, WHOLE_BYTES_MAX};
+use super::{
+    EAGER, EAGER_BYTES_MAX, KEEP_BYTES, OFFER, OFFERS_MAX, REST, Tagged, WHOLE_BYTES_MAX,
+    WHOLE_NEAR_BYTES_MAX,
+};
 use crate::Peer;
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
@@ -39,6 +42,12 @@ const ENDING_MAX: usize = 1 << 16;
 
 /// Bytes that open an offer: the sender's request, the message's length, and where its buffer is if it may be fetched.
 const OFFER_PREFIX: usize = 8 * (2 + Shown::WORDS);
+
+/// Whether a message goes in one packet rather than in pieces.
+#[inline(always)]
+fn goes_whole(endpoint: &Endpoint, to: Peer, len: u64) -> bool {
+    len <= WHOLE_BYTES_MAX as u64 || (len <= WHOLE_NEAR_BYTES_MAX as u64 && endpoint.is_neighbour(to))
+}
 
 impl Tagged {
     /// Sends `len` bytes of `source`.
@@ -99,7 +108,7 @@ impl Tagged {
     ) -> Result<bool, SendError> {
         let Some(peer) = self.peers.get_mut(to.index()) else { return Err(SendError::NoSuchPeer(to)) };
         let charge = len + KEEP_BYTES;
-        if len > WHOLE_BYTES_MAX as u64 || !peer.queue.is_empty() || peer.charged + charge > self.credit {
+        if !goes_whole(endpoint, to, len) || !peer.queue.is_empty() || peer.charged + charge > self.credit {
             return Ok(false);
         }
         match endpoint.send_with(to, EAGER, envelope.to_imm(), len as usize, fill) {
@@ -156,7 +165,7 @@ impl Tagged {
         let affordable = self.credit.checked_sub(self.peers[to.index()].charged + KEEP_BYTES);
         let at_once = mode == Mode::Standard && len <= EAGER_BYTES_MAX && !shown.is_any();
         if at_once && affordable.is_some_and(|most| len <= most) {
-            return match len <= WHOLE_BYTES_MAX.min(endpoint.message_max(to)) as u64 {
+            return match goes_whole(endpoint, to, len) && len <= endpoint.message_max(to) as u64 {
                 true => self.push_whole(endpoint, to, request),
                 false => self.push_begin(endpoint, to, request),
             };
