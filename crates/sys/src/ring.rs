@@ -87,6 +87,8 @@ pub struct Tail {
     /// Of each line: its first word is no header of the next lap, because it was one of the last or is zero. What of a payload stands there may
     /// look like one.
     clean: Box<[bool]>,
+    /// Lines that are not.
+    soiled: u64,
     mark: u64,
 }
 
@@ -100,7 +102,7 @@ impl Tail {
     pub fn new(lines: u64) -> Tail {
         assert!(lines.is_power_of_two() && lines >= 4, "ring sizes are powers of two");
         let clean = vec![true; lines as usize].into();
-        Tail { mask: lines - 1, lines, tail: 0, freed: 0, shift: shift_of(lines), clean, mark: 0 }
+        Tail { mask: lines - 1, lines, tail: 0, freed: 0, shift: shift_of(lines), clean, soiled: 0, mark: 0 }
     }
 
     /// The line at which a packet of `need` lines may be written, leaving at least `spare` lines free.
@@ -116,14 +118,16 @@ impl Tail {
         Ok((self.tail & self.mask) as usize)
     }
 
-    /// Before the packet of `need` lines at the reserved place is published: nothing comes after it yet.
+    /// Before the packet of `need` lines at the reserved place is written: nothing comes after it yet.
     #[inline(always)]
     pub fn end_at<W: Words>(&mut self, words: &W, need: u64) {
         if need > 1 {
             self.soil(need);
         }
         let next = ((self.tail + need) & self.mask) as usize;
-        if !std::mem::replace(&mut self.clean[next], true) {
+        if self.soiled > 0 && !self.clean[next] {
+            self.clean[next] = true;
+            self.soiled -= 1;
             // SYNC next header: ordered before the Release in `publish`, so a consumer that gets past this packet finds a zero.
             words.store(next * WORDS_A_LINE, 0, Ordering::Relaxed);
         }
@@ -131,7 +135,10 @@ impl Tail {
 
     /// The lines of a packet but its first have its payload in them.
     fn soil(&mut self, need: u64) {
-        (1..need).for_each(|line| self.clean[((self.tail + line) & self.mask) as usize] = false);
+        for line in 1..need {
+            let clean = &mut self.clean[((self.tail + line) & self.mask) as usize];
+            self.soiled += u64::from(std::mem::replace(clean, false));
+        }
     }
 
     /// Makes the packet of `need` lines at the reserved place visible. `w0` must not be zero, nor have its two highest bits set. Says how many
@@ -453,10 +460,14 @@ mod mapped {
             Ok(())
         }
 
-        /// Where the payload of the next packet goes, if there is room for `len` bytes and `spare` lines behind it.
+        /// Where the payload of the next packet goes, if there is room for `len` bytes and `spare` lines behind it. Between this and
+        /// [`Producer::publish`] nothing else should be written: stores to one line that follow each other become one, and the
+        /// consumer, which polls that line, does not take it away between them.
         #[inline(always)]
         pub fn reserve(&mut self, len: usize, spare: u64) -> Result<WireMut<'_>, Full> {
-            let line = self.tail.reserve(&self.memory, lines_for(len), spare)?;
+            let need = lines_for(len);
+            let line = self.tail.reserve(&self.memory, need, spare)?;
+            self.tail.end_at(&self.memory, need);
             // SAFETY: `reserve` granted the lines from `line` on; the mirror keeps them contiguous, and there is one more,
             // so they lie inside the mapping. Nobody else writes them before `publish`.
             unsafe {
@@ -469,7 +480,6 @@ mod mapped {
         #[inline(always)]
         pub fn publish(&mut self, w0: u64, w1: u64, len: usize) {
             let need = lines_for(len);
-            self.tail.end_at(&self.memory, need);
             self.memory.store(self.tail.line() * WORDS_A_LINE + 1, w1, Ordering::Relaxed);
             let room = self.tail.publish(&self.memory, need, w0);
             if need >= MANY_LINES {

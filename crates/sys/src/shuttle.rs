@@ -62,9 +62,9 @@ impl Turns {
     #[inline(always)]
     pub fn send_off<L: Line>(&mut self, line: &L, w0: u64) {
         debug_assert!(self.ours && w0 >> TRIP_SHIFT == 0);
-        self.ours = false;
         // SYNC shuttle: pairs with the Acquire in `arrived`, which also comes before the other side's next stores.
         line.store(w0 | self.next_out << TRIP_SHIFT, Ordering::Release);
+        self.ours = false;
         self.next_out = self.next_out.wrapping_add(2);
     }
 
