@@ -60,12 +60,9 @@ fn costs(ladder: &Ladder) -> Vec<String> {
         (costliest, ladder.find("latency", "mpi", Via::Shm, 8), ladder.find("latency", "limit", Via::Shm, 8))
     {
         let all = mpi.typical_ns() - limit.typical_ns();
-        said.push(format!(
-            "On the way up to MPI the step to {} costs most: {} of the {} above the limit.",
-            rung.name,
-            time(ns),
-            time(all)
-        ));
+        // A step that costs less than nothing, as one that takes a shorter way does, leaves more than all for another.
+        let share = if ns <= all { format!(" of the {} above the limit", time(all)) } else { String::new() };
+        said.push(format!("On the way up to MPI the step to {} costs most: {}{share}.", rung.name, time(ns)));
     }
     said
 }

@@ -66,20 +66,21 @@ fn limits(rungs: &mut Rungs) -> Result<&mut Limits> {
     Ok(rungs.kept.limits.as_mut().expect("made above"))
 }
 
-/// One way of a cache line between the processors of ranks 0 and 1.
+/// One way of a cache line between the processors of ranks 0 and 1: the same line there and back, which is less than one for each
+/// direction takes where processors pass modified lines on.
 pub fn line_latency(rungs: &mut Rungs, count: u64, trips: &mut Trips) -> Result<f64> {
     let me = rungs.rank();
     let limits = limits(rungs)?;
-    let word = |offset| limits.line.atomic_u64(offset).expect("a page has these words");
-    let (ping, pong) = (word(0), word(256));
+    let word = limits.line.atomic_u64(0).expect("a page has this word");
     let start = Instant::now();
     for trip in limits.trips + 1..=limits.trips + count {
+        let (there, back) = (2 * trip - 1, 2 * trip);
         if me == 0 {
-            ping.store(trip, Ordering::Release);
-            until(|| pong.load(Ordering::Acquire) == trip);
+            word.store(there, Ordering::Release);
+            until(|| word.load(Ordering::Acquire) == back);
         } else {
-            until(|| ping.load(Ordering::Acquire) == trip);
-            pong.store(trip, Ordering::Release);
+            until(|| word.load(Ordering::Acquire) == there);
+            word.store(back, Ordering::Release);
         }
         trips.lap();
     }
