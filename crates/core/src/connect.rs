@@ -400,6 +400,7 @@ impl Endpoint {
         if let Tx::Ring(ring) = &mut entry.tx {
             ring.abandon(&mut self.pool);
         }
+        entry.shuttle = None;
         let tx = std::mem::replace(&mut entry.tx, Tx::Closed);
         self.close_socket(peer, tx);
         self.ops.fail_peer(peer, crate::region::RegionError::Send(SendError::Lost(peer)));

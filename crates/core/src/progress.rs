@@ -245,7 +245,9 @@ impl Endpoint {
         };
         link.shuttle.pass();
         let peer = &mut self.peers[from.index()];
-        peer.shuttle = Some(link);
+        if !peer.is_gone() {
+            peer.shuttle = Some(link);
+        }
         peer.stats.count_received(len);
         flow
     }
