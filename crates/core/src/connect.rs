@@ -117,7 +117,8 @@ impl Endpoint {
         }
         let (name, greeting) =
             (card.local.clone(), local::Greeting { from: self.me.0, to: to.0, ..local::Greeting::default() });
-        let memory = match RingMemory::create_roomy(self.config.ring_bytes, self.cargo_bytes) {
+        let cargo = if shuttle::is_within(self.me, to) { self.cargo_bytes } else { 0 };
+        let memory = match RingMemory::create_roomy(self.config.ring_bytes, cargo) {
             Ok(memory) => memory,
             Err(error) => return self.lose(to, error.to_string()),
         };

@@ -217,8 +217,7 @@ impl Endpoint {
         let kept = rx.finish(charge);
         budget.spend(payload.len());
         let stats = &mut self.peers[from.index()].stats;
-        stats.received += 1;
-        stats.received_bytes += payload.len() as u64;
+        stats.count_received(payload.len());
         stats.held += u64::from(kept);
         if let Some(count) = rx.credit.due() {
             self.return_datagram_credit(from, rx, count);

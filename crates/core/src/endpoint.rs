@@ -456,8 +456,7 @@ impl Endpoint {
             if peer.outbox.is_empty() { peer.tx.send(&mut self.pool, head, class, fill) } else { Err(Full) };
         match sent {
             Ok(()) => {
-                peer.stats.sent += 1;
-                peer.stats.sent_bytes += u64::from(head.len);
+                peer.stats.count_sent(head.len as usize);
                 if peer.tx.wants_listing() {
                     self.sockets.list(to);
                 } else if matches!(peer.tx, Tx::Datagram(_)) {
@@ -564,8 +563,7 @@ impl Endpoint {
                 if peer.tx.send(&mut self.pool, *head, Class::Control, fill).is_err() {
                     return true;
                 }
-                peer.stats.sent += 1;
-                peer.stats.sent_bytes += u64::from(head.len);
+                peer.stats.count_sent(head.len as usize);
                 peer.outbox.pop_front();
                 if peer.tx.wants_listing() {
                     self.sockets.list(to);

@@ -216,8 +216,7 @@ impl Endpoint {
         rx.credit.finish(len as u64);
         budget.spend(len);
         let stats = &mut self.peers[from.index()].stats;
-        stats.received += 1;
-        stats.received_bytes += len as u64;
+        stats.count_received(len);
         match deliver.placed(self, &Ahead { len, ..ahead }) {
             Flow::Continue => {}
             Flow::Quit => budget.quit = true,
@@ -250,8 +249,7 @@ impl Endpoint {
         let kept = rx.finish(skip + len, charge);
         budget.spend(len);
         let stats = &mut self.peers[from.index()].stats;
-        stats.received += 1;
-        stats.received_bytes += len as u64;
+        stats.count_received(len);
         stats.held += u64::from(kept);
         if let Some(count) = rx.credit.due() {
             self.return_credit(from, rx, count);
@@ -293,8 +291,7 @@ impl Endpoint {
         if !peer.outbox.is_empty() || tx.send_from(head, Class::Data, prefix, body).is_err() {
             return self.starve(to);
         }
-        peer.stats.sent += 1;
-        peer.stats.sent_bytes += u64::from(head.len);
+        peer.stats.count_sent(head.len as usize);
         if peer.tx.wants_listing() {
             self.sockets.list(to);
         }

@@ -23,11 +23,16 @@ pub(crate) struct Link {
     answering: bool,
 }
 
+/// Whether a pair's shuttle is in the ring that `from` made for `to`, and not in that of the other direction.
+pub(crate) fn is_within(from: Peer, to: Peer) -> bool {
+    from < to
+}
+
 impl Link {
     /// The link in the memory of a ring that `from` made for `to`, of whom one is `me`; `None` where the ring of the other direction has it.
     /// Who is alone on its processor looks for answers when they are due.
     pub fn within(memory: &RingMemory, from: Peer, to: Peer, me: Peer, alone: bool) -> Option<Box<Link>> {
-        if from >= to {
+        if !is_within(from, to) {
             return None;
         }
         let shuttle = if from == me { Shuttle::first(memory, alone) } else { Shuttle::second(memory, alone) };
