@@ -105,17 +105,6 @@ impl Record {
         self
     }
 
-    /// Judges by the median message of each round instead of the mean: whatever interrupts a few messages does not count then.
-    #[must_use]
-    pub fn by_median(mut self, answers: &[Answer]) -> Record {
-        let halves: Vec<f64> = answers.iter().filter_map(|answer| answer.get("p50")).collect();
-        if halves.len() == self.each_ns.len() {
-            self.noisy = Estimate::of(&halves).is_noisy();
-            self.each_ns = halves;
-        }
-        self
-    }
-
     /// The figure that ratios and differences are made of.
     pub fn typical_ns(&self) -> f64 {
         median(&self.each_ns)
