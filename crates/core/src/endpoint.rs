@@ -23,7 +23,7 @@ use crate::poller::{Poller, Source};
 use crate::progress::Inbound;
 use crate::provider::datagram::Datagrams;
 use crate::provider::pool::Pool;
-use crate::provider::shm::{RingRx, RingTx, STREAM_BYTES_MAX};
+use crate::provider::shm::{RingRx, RingTx};
 use crate::provider::{Class, Rx, Tx, local};
 use crate::region::{Exports, Imports, Ops, Serving};
 use crate::rounds::Rounds;
@@ -274,9 +274,7 @@ impl Endpoint {
                 return match ring.send_message(shuttle, words, Class::Data, fill) {
                     Ok(()) => {
                         stats.count_sent(len);
-                        if len > STREAM_BYTES_MAX {
-                            ring.note_long(stats.received);
-                        }
+                        ring.note(len, stats.received);
                         Ok(())
                     }
                     Err(Full) => self.starve(to),
@@ -449,8 +447,8 @@ impl Endpoint {
     ) -> Result<(), SendError> {
         self.peer_mut(to)?;
         let peer = &mut self.peers[to.index()];
-        if let (Tx::Ring(ring), true) = (&mut peer.tx, head.len as usize > STREAM_BYTES_MAX) {
-            ring.note_long(peer.stats.received);
+        if let Tx::Ring(ring) = &mut peer.tx {
+            ring.note(head.len as usize, peer.stats.received);
         }
         let sent =
             if peer.outbox.is_empty() { peer.tx.send(&mut self.pool, head, class, fill) } else { Err(Full) };

@@ -5,14 +5,16 @@
 //! where it is, in order, for `progress`; which has its turn whenever the wait takes long, and now and then even if it does not.
 
 use crate::endpoint::Endpoint;
-use crate::incoming::Incoming;
+
+use crate::incoming::{Incoming, Part};
 use crate::progress::Inbound;
 use crate::provider::Rx;
 use crate::provider::shm::CHUNK_NAME_BYTES;
-use crate::{Peer, Port, wire};
+use crate::wire::{self, Begin, FLAG_CHUNK, FLAG_LAST, Head, Kind};
+use crate::{Peer, Port};
 
-/// Looks for one message; they are quick, and all of them take about a microsecond.
-const LOOKS_MAX: u32 = 1024;
+/// Looks for one packet; they are quick, and all of them take a few microseconds.
+const LOOKS_MAX: u32 = 4096;
 /// Messages in a row that are taken this way before everybody else has a turn.
 const IN_A_ROW_MAX: u32 = 16;
 
@@ -22,6 +24,15 @@ pub(crate) struct Expecting {
     /// Its place in the list of peers to receive from.
     at: usize,
     in_a_row: u32,
+}
+
+/// How far a message has come that was [followed](Endpoint::follow).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Followed {
+    /// All its bytes, and those that were taken.
+    pub total: u64,
+    pub got: u64,
+    pub stream: u32,
 }
 
 impl Endpoint {
@@ -47,6 +58,20 @@ impl Endpoint {
         most: usize,
         take: impl FnOnce(Incoming<'_>),
     ) -> Option<usize> {
+        self.expect_besides(from, (port, imm), most, |_, _| false, take)
+    }
+
+    /// [`Endpoint::expect`] a message to a port with an immediate, and let `aside` take messages without bytes that come before it: it is asked,
+    /// by port and immediate, whether it does.
+    #[inline(always)]
+    pub(crate) fn expect_besides(
+        &mut self,
+        from: Peer,
+        (port, imm): (Port, u64),
+        most: usize,
+        mut aside: impl FnMut(Port, u64) -> bool,
+        take: impl FnOnce(Incoming<'_>),
+    ) -> Option<usize> {
         let at = self.expecting_from(from)?;
         let looks = self.patience.looks().min(LOOKS_MAX);
         let Some(Inbound { rx: Rx::Ring(rx), .. }) = self.inbound[at].inbound.as_deref_mut() else {
@@ -56,26 +81,39 @@ impl Endpoint {
         if rx.is_holding() {
             rx.settle(peer.shuttle());
         }
-        let mut shuttle = peer.shuttle();
+        let mut link = peer.shuttle.as_deref_mut().map(|link| &mut link.shuttle);
         let mut looks = looks;
-        let (packet, shuttle) = loop {
-            if let Some(packet) = rx.ring.peek() {
-                break (packet, None);
-            }
-            if let Some(shuttle) = &mut shuttle {
-                if let Some(packet) = rx.peek_shuttle(shuttle) {
-                    break (packet, Some(shuttle));
+        let (shuttle, chunked, len) = loop {
+            let (packet, shuttle) = loop {
+                if let Some(packet) = rx.ring.peek() {
+                    break (packet, None);
                 }
+                if let Some(shuttle) = &mut link {
+                    if let Some(packet) = rx.peek_shuttle(shuttle) {
+                        break (packet, Some(shuttle));
+                    }
+                }
+                looks = looks.checked_sub(1)?;
+            };
+            let (chunked, (to, len)) = match wire::as_message(packet.w0) {
+                Some(message) => (false, message),
+                None => (true, wire::as_chunked_message(packet.w0)?),
+            };
+            if to == port && packet.w1 == imm && len <= most {
+                break (shuttle, chunked, len);
             }
-            looks = looks.checked_sub(1)?;
+            if chunked || len > 0 || !aside(to, packet.w1) {
+                return None;
+            }
+            match shuttle {
+                Some(shuttle) => {
+                    shuttle.pass();
+                    rx.ring.turn_over();
+                }
+                None => rx.pass(0),
+            }
+            peer.stats.count_received(0);
         };
-        let (chunked, (to, len)) = match wire::as_message(packet.w0) {
-            Some(message) => (false, message),
-            None => (true, wire::as_chunked_message(packet.w0)?),
-        };
-        if to != port || packet.w1 != imm || len > most {
-            return None;
-        }
         match shuttle {
             Some(shuttle) if !chunked => {
                 take(Incoming::new(from, port, imm, shuttle.payload(len)?));
@@ -96,6 +134,76 @@ impl Endpoint {
         self.expecting.in_a_row += 1;
         peer.stats.count_received(len);
         Some(len)
+    }
+
+    /// Takes a message of a neighbour's in several packets, to `port` with immediate `imm` and of at most `most` bytes, if its first packet is
+    /// there, with the others as they come, for as long as each does within a moment and none of another message comes between; `take` gets where
+    /// in the message each begins, and its bytes. Says how far it has come. `None` if nothing has been taken; then, and for the rest of a message that is not
+    /// whole, [`Endpoint::progress`] is the way. `aside` is as for [`Endpoint::expect_besides`].
+    pub(crate) fn follow(
+        &mut self,
+        from: Peer,
+        (port, imm): (Port, u64),
+        most: u64,
+        mut aside: impl FnMut(Port, u64) -> bool,
+        mut take: impl FnMut(u64, Incoming<'_>),
+    ) -> Option<Followed> {
+        if self.imports.expecting() {
+            return None;
+        }
+        let at = self.expecting_from(from)?;
+        let patience = self.patience.looks().min(LOOKS_MAX);
+        let Some(Inbound { rx: Rx::Ring(rx), open }) = self.inbound[at].inbound.as_deref_mut() else {
+            return None;
+        };
+        let peer = &mut self.peers[from.index()];
+        if rx.is_holding() {
+            rx.settle(peer.shuttle());
+        }
+        let mut followed: Option<Followed> = None;
+        let mut looks = 0;
+        while let Some(packet) = rx.look_for(looks) {
+            let Some(head) = Head::unpack(packet.w0, packet.w1) else { break };
+            let (len, chunked) = (head.len as usize, head.flags & FLAG_CHUNK != 0);
+            if chunked && !rx.has_pool() {
+                rx.fetch_pool(&mut self.pool);
+            }
+            let Some(mut payload) = (if chunked { rx.chunk(len) } else { rx.ring.payload(len) }) else {
+                break;
+            };
+            // What is not the next of the message, or makes no sense, is left for `progress` to find again.
+            let part = match (head.kind, &followed) {
+                (Kind::Message, Some(_)) if len == 0 && !chunked && aside(head.port, head.w1) => {
+                    rx.pass(0);
+                    peer.stats.count_received(0);
+                    continue;
+                }
+                (Kind::Begin, None) if (head.port, head.w1) == (port, imm) => Begin::read(&mut payload)
+                    .filter(|begin| begin.total <= most)
+                    .and_then(|begin| open.begin(&head, begin, payload.remaining())),
+                (Kind::Piece, Some(so_far))
+                    if head.w1 == u64::from(so_far.stream) && head.flags & FLAG_LAST == 0 =>
+                {
+                    open.piece(head.w1, payload.remaining(), false)
+                }
+                _ => None,
+            };
+            let Some(Part { total, offset, stream, .. }) = part else { break };
+            let got = offset + payload.remaining() as u64;
+            take(offset, Incoming::new(from, port, imm, payload));
+            rx.pass(if chunked { CHUNK_NAME_BYTES } else { len });
+            if chunked {
+                rx.pass_chunk(len);
+            }
+            peer.stats.count_received(len);
+            followed = Some(Followed { total, got, stream });
+            if got == total {
+                break;
+            }
+            looks = patience;
+        }
+        self.expecting.in_a_row += u32::from(followed.is_some());
+        followed
     }
 
     /// The place in the list of peers to receive from, if there is nothing else to do and it is not the others' turn.

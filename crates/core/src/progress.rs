@@ -308,9 +308,9 @@ impl Endpoint {
                 deliver.deliver(self, Incoming::whole(from, head.port, head.w1, payload, hold)).into()
             }
             Kind::Begin => {
-                let begin =
-                    payload.read_u64().zip(payload.read_u64()).and_then(|(a, b)| Begin::from_words([a, b]));
-                match begin.and_then(|begin| open.begin(&head, begin, payload.remaining())) {
+                match Begin::read(&mut payload)
+                    .and_then(|begin| open.begin(&head, begin, payload.remaining()))
+                {
                     Some(part) => deliver.deliver(self, Incoming::part(from, part, payload, hold)).into(),
                     None => Handled::Nonsense("a long message that begins wrongly"),
                 }

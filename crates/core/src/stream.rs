@@ -6,7 +6,8 @@
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
 use crate::incoming::Part;
-use crate::provider::Class;
+use crate::peer::PeerEntry;
+use crate::provider::{Class, Tx};
 use crate::wire::{Begin, FLAG_LAST, Head, Kind};
 use crate::{Peer, Port};
 use barewire_sys::wirebuf::{WireMut, WireRef};
@@ -36,6 +37,11 @@ impl Sending {
     /// Bytes pushed so far.
     pub fn sent(&self) -> u64 {
         self.sent
+    }
+
+    /// Whether any of it is on its way.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun
     }
 
     /// Whether the whole message is on its way.
@@ -129,6 +135,41 @@ impl Endpoint {
         sending.begun = true;
         sending.sent += n as u64;
         Ok(n)
+    }
+
+    /// Sends packets of at most `most` bytes each, written by `fill(at, wire)` from byte `at` on, until all of the message is on its way or
+    /// there is no room. To a neighbour, packet after packet without asking anew who and where it is.
+    pub(crate) fn push_pieces(
+        &mut self,
+        sending: &mut Sending,
+        most: usize,
+        mut fill: impl FnMut(u64, &mut WireMut<'_>),
+    ) -> Result<(), SendError> {
+        self.peer_mut(sending.to)?;
+        let Endpoint { peers, pool, .. } = self;
+        let PeerEntry { tx, outbox, stats, .. } = &mut peers[sending.to.index()];
+        if let (Tx::Ring(ring), true) = (tx, outbox.is_empty()) {
+            while !sending.is_done() {
+                let (head, begin, n) = sending.next_packet(ring.payload_now(pool), most);
+                ring.note(head.len as usize, stats.received);
+                let at = sending.sent;
+                let sent = ring.send(pool, head, Class::Data, |wire| {
+                    begin.into_iter().for_each(|begin| wire.write_words(&begin.words()));
+                    fill(at, wire);
+                });
+                if sent.is_err() {
+                    break;
+                }
+                stats.count_sent(head.len as usize);
+                sending.begun = true;
+                sending.sent += n as u64;
+            }
+        }
+        while !sending.is_done() {
+            let at = sending.sent;
+            self.push_packet(sending, most, |wire, _| fill(at, wire))?;
+        }
+        Ok(())
     }
 
     /// Whether so many bytes go to a peer straight from where they are.

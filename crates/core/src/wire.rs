@@ -8,6 +8,8 @@
 //! Every number that comes in here comes from outside and is checked: an unknown kind or a length beyond the
 //! link's limit makes [`Head::unpack`] or its caller refuse the packet.
 
+use barewire_sys::wirebuf::WireRef;
+
 use crate::{Peer, Port};
 
 /// What a packet is for.
@@ -158,6 +160,12 @@ impl Begin {
     /// From words on the wire.
     pub fn from_words([total, stream]: [u64; 2]) -> Option<Begin> {
         Some(Begin { total, stream: u32::try_from(stream).ok()? })
+    }
+
+    /// From the words that open a payload.
+    #[inline]
+    pub fn read(payload: &mut WireRef<'_>) -> Option<Begin> {
+        Begin::from_words([payload.read_u64()?, payload.read_u64()?])
     }
 }
 

@@ -188,6 +188,15 @@ pub fn recv(message: Message, comm: MPI_Comm, status: Out<Status>) -> Result<()>
 #[inline(never)]
 fn recv_later(message: &Message, handle: MPI_Comm, status: Out<Status>) -> Result<()> {
     let comm = world().comm(handle)?;
+    let followed =
+        message.at_once(handle, |net, endpoint, layer, (from, envelope, bytes)| match net.tasks.is_empty() {
+            true => layer.tagged.receive_pieces_now(endpoint, from, envelope, tagged::Sink::User(bytes)),
+            false => None,
+        });
+    if let Some(received) = followed {
+        let got = comm.net.finish_receive(received)?;
+        return tell(&comm, message.rank, &got, status);
+    }
     if let Some(posted) = message.post_now(handle, |_, posted| posted) {
         let got = comm.net.finish_receive(Received::Pending(posted))?;
         return tell(&comm, message.rank, &got, status);

@@ -12,7 +12,18 @@ use crate::copy;
 pub struct WireMut<'a> {
     at: *mut u8,
     left: usize,
+    /// Whether long writes go past the caches.
+    past: bool,
     life: PhantomData<&'a mut [u8]>,
+}
+
+/// # Safety
+///
+/// As for [`copy::copy`].
+#[inline(never)]
+unsafe fn copy_long(dst: *mut u8, src: *const u8, len: usize, past: bool) {
+    // SAFETY: the caller's promise.
+    unsafe { if past { copy::copy_stream(dst, src, len) } else { copy::copy(dst, src, len) } }
 }
 
 impl<'a> WireMut<'a> {
@@ -22,7 +33,7 @@ impl<'a> WireMut<'a> {
     /// The bytes must stay mapped and writable for `'a`, and no Rust reference to them may exist meanwhile.
     #[inline(always)]
     pub unsafe fn from_raw(at: *mut u8, len: usize) -> WireMut<'a> {
-        WireMut { at, left: len, life: PhantomData }
+        WireMut { at, left: len, past: false, life: PhantomData }
     }
 
     /// A cursor over private memory.
@@ -46,13 +57,42 @@ impl<'a> WireMut<'a> {
         self.left
     }
 
+    /// Has long writes go past the caches from now on: faster where what is there has to be taken from a processor that shares none with this
+    /// one, slower elsewhere. A Release store after them publishes them like others.
+    ///
+    /// ```
+    /// let (from, mut to) = (vec![7; 10_000], vec![0; 10_000]);
+    /// let mut wire = barewire_sys::wirebuf::WireMut::new(&mut to);
+    /// wire.go_past_caches();
+    /// wire.write(&from);
+    /// assert_eq!(to, from);
+    /// ```
+    #[inline(always)]
+    pub fn go_past_caches(&mut self) {
+        self.past = true;
+    }
+
+    /// # Safety
+    ///
+    /// `n` bytes are left, `from` has as many, and they lie apart.
+    #[inline(always)]
+    unsafe fn copy_here(&self, from: *const u8, n: usize) {
+        if n <= copy::SMALL_MAX {
+            // SAFETY: the caller's promise, and the length was just checked.
+            unsafe { copy::copy_small(self.at, from, n) }
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { copy_long(self.at, from, n, self.past) }
+        }
+    }
+
     /// Copies as much of `bytes` as fits and says how much that was.
     #[inline(always)]
     pub fn write(&mut self, bytes: &[u8]) -> usize {
         let n = bytes.len().min(self.left);
         // SAFETY: `n` bytes are left behind `at` by the constructor's contract, `bytes` has at least `n`, and a
         // private borrow cannot overlap wire memory.
-        unsafe { copy::copy(self.at, bytes.as_ptr(), n) };
+        unsafe { self.copy_here(bytes.as_ptr(), n) };
         self.skip(n);
         n
     }
@@ -90,7 +130,7 @@ impl<'a> WireMut<'a> {
         let n = from.left.min(self.left);
         // SAFETY: both cursors have `n` bytes left; source and destination are distinct mappings or disjoint
         // ranges, as a writable cursor is exclusive within this process.
-        unsafe { copy::copy(self.at, from.at, n) };
+        unsafe { self.copy_here(from.at, n) };
         self.skip(n);
         from.skip(n);
         n

@@ -15,6 +15,7 @@ use barewire_sys::wirebuf::{WireMut, WireRef};
 use super::Class;
 use super::local;
 use super::pool::{self, CHUNK_BYTES, Pool};
+use super::stores::Stores;
 use crate::incoming::HoldSlot;
 use crate::wire::{FLAG_CHUNK, Head};
 
@@ -22,7 +23,7 @@ use crate::wire::{FLAG_CHUNK, Head};
 pub(crate) const INLINE_BYTES_MAX: usize = 2048;
 /// The same in a stream of them. In the ring a packet is there sooner; but a stream of long ones goes faster through the pool, where its
 /// sender writes far from what the receiver is reading, and into memory that has left the receiver's own cache.
-pub(crate) const STREAM_BYTES_MAX: usize = 1024;
+const STREAM_BYTES_MAX: usize = 1024;
 /// Packets longer than that in a row, without a word from the receiver, are a stream.
 const STREAM: u32 = 3;
 /// Bytes in the ring of a packet whose payload is in a chunk: where.
@@ -51,6 +52,8 @@ pub(crate) struct RingTx {
     chunks: VecDeque<(u64, u32)>,
     /// Bytes filled of the last of them.
     filled: usize,
+    /// How chunks are filled.
+    stores: Stores,
     /// With so many it is time to look which have come back.
     look_at: usize,
     pool_passed: bool,
@@ -74,6 +77,7 @@ impl RingTx {
             socket,
             chunks: VecDeque::new(),
             filled: 0,
+            stores: Stores::new(),
             look_at: CHUNKS_A_LOOK,
             rung: 0,
         }
@@ -85,8 +89,12 @@ impl RingTx {
         len <= self.inline_now
     }
 
-    /// Takes note of a packet longer than [`STREAM_BYTES_MAX`]; so many packets of the receiver's have come.
-    pub fn note_long(&mut self, heard: u64) {
+    /// Takes note of a packet; so many packets of the receiver's have come.
+    #[inline]
+    pub fn note(&mut self, len: usize, heard: u64) {
+        if len <= STREAM_BYTES_MAX {
+            return;
+        }
         if std::mem::replace(&mut self.heard, heard) != heard {
             self.in_a_row = 0;
         }
@@ -158,7 +166,7 @@ impl RingTx {
         };
         let at = chunk as usize * CHUNK_BYTES + self.filled;
         let segment = pool.segment().map_err(|_| Full)?;
-        fill(&mut segment.wire_mut(at, len).expect("chunks lie inside the pool"));
+        self.stores.write(segment.wire_mut(at, len).expect("chunks lie inside the pool"), fill);
         let head = Head { flags: head.flags | FLAG_CHUNK, ..head };
         self.send_inline(head.w0(), head.w1, CHUNK_NAME_BYTES, class, |wire| wire.write_u64(at as u64))
             .expect("room was checked above");
@@ -356,6 +364,12 @@ impl RingRx {
     /// Whether there is nothing to take.
     pub fn is_quiet_now(&self, shuttle: Option<&mut Shuttle>) -> bool {
         self.ring.peek().is_none() && shuttle.is_none_or(|shuttle| shuttle.is_quiet())
+    }
+
+    /// The next packet in the ring, looked for once and then so many times.
+    #[inline]
+    pub fn look_for(&self, looks: u32) -> Option<Packet> {
+        (0..=looks).find_map(|_| self.ring.peek())
     }
 
     /// What the shuttle has brought, if that is next.

@@ -33,7 +33,7 @@ use crate::{Peer, Port};
 use fetch::Fetching;
 use matching::{Posted, Waiting};
 use parts::Stream;
-use receive::Unexpected;
+use receive::{Unexpected, take_credit};
 use requests::{Requests, State};
 
 /// A short message, whole or in several packets; the immediate is its envelope.
@@ -260,8 +260,7 @@ impl Deliver for Tagged {
             RECALL => self.on_recall(endpoint, packet),
             RECALLED => self.on_recalled(packet),
             CREDIT => {
-                let peer = &mut self.peers[packet.from.index()];
-                peer.charged = peer.charged.saturating_sub(packet.imm);
+                take_credit(&mut self.peers[packet.from.index()].charged, CREDIT, packet.imm);
             }
             _ => {}
         }

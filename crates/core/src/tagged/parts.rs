@@ -7,6 +7,7 @@ use super::requests::{Failure, Request, State, Status};
 use super::{EAGER_BYTES_MAX, KEEP_BYTES, Tagged};
 use crate::Peer;
 use crate::endpoint::Endpoint;
+use crate::expect::Followed;
 use crate::incoming::{Flow, Incoming};
 
 /// One such message, from its first packet until it is received.
@@ -120,6 +121,25 @@ impl Tagged {
         let state = State::Arriving { from, tag, len, base: 0, got, expected: len, sink };
         let request = self.requests.add(state);
         *to = Destination::Request(request);
+        Received::Pending(request)
+    }
+
+    /// Receives a message of which so much was taken as it came.
+    pub(super) fn receive_followed(
+        &mut self,
+        endpoint: &mut Endpoint,
+        from: Peer,
+        tag: i32,
+        Followed { total: len, got, stream: number }: Followed,
+        sink: Sink,
+    ) -> Received {
+        if got == len {
+            self.give_back(endpoint, from, len.saturating_add(KEEP_BYTES));
+            return Received::Done(Status::good(from, tag, len));
+        }
+        let state = State::Arriving { from, tag, len, base: 0, got, expected: len, sink };
+        let request = self.requests.add(state);
+        self.peers[from.index()].streams.push(Stream { number, len, to: Destination::Request(request) });
         Received::Pending(request)
     }
 

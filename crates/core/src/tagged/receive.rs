@@ -13,9 +13,9 @@ use super::requests::{Failure, Request, State, Status};
 use super::{
     ACCEPT, CREDIT, EAGER, KEEP_BYTES, KEPT_CREDITS_MAX, MATCHED, OFFERS_MAX, RECALL, RECALLED, REST, Tagged,
 };
-use crate::Peer;
 use crate::endpoint::Endpoint;
 use crate::incoming::{Ahead, Flow, Incoming};
+use crate::{Peer, Port};
 
 /// How far a receive has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,10 +136,45 @@ impl Tagged {
         if !self.waiting.is_empty() || !self.posted.is_empty() || self.has_to_advance() {
             return None;
         }
+        let charged = &mut self.peers.get_mut(from.index())?.charged;
+        let credit = |port, imm| take_credit(charged, port, imm);
         let take = |mut packet: Incoming<'_>| take_user(&buffer, 0, &mut packet);
-        let len = endpoint.expect(from, EAGER, envelope.to_imm(), buffer.len(), take)? as u64;
+        let what = (EAGER, envelope.to_imm());
+        let len = endpoint.expect_besides(from, what, buffer.len(), credit, take)? as u64;
         self.give_back(endpoint, from, len + KEEP_BYTES);
         Some(len)
+    }
+
+    /// Receives a message of a neighbour's in several packets, from one peer and with one tag, if its first packet is there and the next thing
+    /// from there, with those that follow on its heels, and no other receive or message waits; `None` if not, and nothing has happened.
+    /// For those for whom [`Tagged::receive_now`] found nothing.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, job::Job, region::Memory};
+    /// use barewire_core::tagged::{Envelope, Mode, Received, Sink, Source, Tagged};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let (me, mut tagged, envelope) = (endpoint.me(), Tagged::new(&endpoint), Envelope { context: 1, tag: 7 });
+    /// let (memory, len) = (Memory::private(100_000), 100_000);
+    /// tagged.send(&mut endpoint, me, envelope, Mode::Standard, len as u64, Source::Memory(memory.clone(), 0)).unwrap();
+    /// let got = tagged.receive_pieces_now(&mut endpoint, me, envelope, Sink::Memory(memory, 0, len));
+    /// assert!(matches!(got, Some(Received::Done(status)) if status.len == 100_000));
+    /// ```
+    pub fn receive_pieces_now(
+        &mut self,
+        endpoint: &mut Endpoint,
+        from: Peer,
+        envelope: Envelope,
+        mut sink: Sink,
+    ) -> Option<Received> {
+        if !self.waiting.is_empty() || !self.posted.is_empty() || self.has_to_advance() {
+            return None;
+        }
+        let charged = &mut self.peers.get_mut(from.index())?.charged;
+        let credit = |port, imm| take_credit(charged, port, imm);
+        let (what, most) = ((EAGER, envelope.to_imm()), sink.capacity());
+        let followed =
+            endpoint.follow(from, what, most, credit, |at, mut packet| sink.take(at, &mut packet))?;
+        Some(self.receive_followed(endpoint, from, envelope.tag, followed, sink))
     }
 
     /// Receives a message that may have come already, or never will.
@@ -512,4 +547,14 @@ impl Tagged {
             let _ = endpoint.reply(to, CREDIT, owed, &[]);
         }
     }
+}
+
+/// Takes back credit, if a message says that some comes back.
+#[inline(always)]
+pub(super) fn take_credit(charged: &mut u64, port: Port, imm: u64) -> bool {
+    let is_it = port == CREDIT;
+    if is_it {
+        *charged = charged.saturating_sub(imm);
+    }
+    is_it
 }

@@ -132,6 +132,25 @@ impl Tagged {
         source: Source,
     ) -> Result<Sent, SendError> {
         endpoint.peer_mut(to)?;
+        let mut source = source;
+        if mode == Mode::Standard && self.goes_in_pieces(endpoint, to, len, &source) {
+            let mut sending = endpoint.begin(to, EAGER, envelope.to_imm(), len)?;
+            let pushed = endpoint.push_pieces(&mut sending, PIECE_BYTES, |at, wire| source.fill(at, wire));
+            if sending.has_begun() {
+                self.peers[to.index()].charged += len + KEEP_BYTES;
+            }
+            match pushed {
+                Ok(()) => return Ok(Sent::Done),
+                Err(SendError::Full) if sending.has_begun() => {
+                    let pushing = State::Pushing { sending, tag: envelope.tag, len, base: 0, source };
+                    let request = self.requests.add(pushing);
+                    self.begin_pushing(endpoint, to, request);
+                    return Ok(Sent::Pending(request));
+                }
+                Err(SendError::Full) => {}
+                Err(error) => return Err(error),
+            }
+        }
         let request = self.requests.add(State::Queued { to, envelope, mode, len, source });
         self.peers[to.index()].queue.push_back(request);
         self.push_queue(endpoint, to);
@@ -139,6 +158,17 @@ impl Tagged {
             Some(_) => Ok(Sent::Done),
             None => Ok(Sent::Pending(request)),
         }
+    }
+
+    /// Whether a message goes to a neighbour in pieces, the first of them now: nothing comes before it, and the receiver may keep it.
+    fn goes_in_pieces(&self, endpoint: &Endpoint, to: Peer, len: u64, source: &Source) -> bool {
+        let peer = &self.peers[to.index()];
+        (WHOLE_NEAR_BYTES_MAX as u64 + 1..=EAGER_BYTES_MAX).contains(&len)
+            && endpoint.is_neighbour(to)
+            && peer.queue.is_empty()
+            && peer.pushing.is_empty()
+            && peer.charged + len + KEEP_BYTES <= self.credit
+            && !self.shown(endpoint, to, len, source).is_any()
     }
 
     /// Sends what is queued for a peer, in order, as far as there is room.
@@ -160,6 +190,8 @@ impl Tagged {
             return true;
         };
         let (envelope, mode, len) = (*envelope, *mode, *len);
+        // How it goes depends on whether the receiver is a neighbour, which shows once it is connected. Should it be gone, its loss ends the send.
+        let _ = endpoint.peer_mut(to);
         let shown = self.shown(endpoint, to, len, source);
         // What the receiver may keep of it; `None` if not even an empty message.
         let affordable = self.credit.checked_sub(self.peers[to.index()].charged + KEEP_BYTES);
@@ -310,19 +342,20 @@ impl Tagged {
             return false;
         };
         let (to, tag, len) = (sending.to(), *tag, *len);
-        while !sending.is_done() {
-            let at = *base + sending.sent();
-            let most = if len <= EAGER_BYTES_MAX { PIECE_BYTES } else { usize::MAX };
-            match push_some(endpoint, sending, most, source, at) {
-                Ok(_) => {}
-                Err(SendError::Full) => return true,
-                Err(_) => {
-                    self.requests.finish(request, Status::failed(to, super::Failure::Lost(to)));
-                    return false;
-                }
-            }
+        let most = if len <= EAGER_BYTES_MAX { PIECE_BYTES } else { usize::MAX };
+        let mut pushed = Ok(());
+        while pushed.is_ok() && !sending.is_done() {
+            pushed = match endpoint.is_neighbour(to) {
+                true => endpoint.push_pieces(sending, most, |at, wire| source.fill(*base + at, wire)),
+                false => push_some(endpoint, sending, most, source, *base + sending.sent()).map(|_| ()),
+            };
         }
-        self.requests.finish(request, Status::good(to, tag, len));
+        let status = match pushed {
+            Ok(()) => Status::good(to, tag, len),
+            Err(SendError::Full) => return true,
+            Err(_) => Status::failed(to, super::Failure::Lost(to)),
+        };
+        self.requests.finish(request, status);
         false
     }
 

@@ -192,20 +192,21 @@ macro_rules! stream {
         /// The ranges are valid and apart, the processor has these registers, and `len >= STREAM_COLD_MIN_BYTES`.
         #[inline(never)]
         pub(in super::super) unsafe fn stream(mut dst: *mut u8, mut src: *const u8, mut len: usize) {
-            // SAFETY: 64 bytes with ordinary stores; from the start of a line on, blocks and then lines while there
-            // are any; the rest, less than a line, with the 64 bytes that end it. The caller vouches for the ranges.
+            // SAFETY: what comes before the start of a line with ordinary stores; from there on blocks and then lines while
+            // there are any; then the rest, less than a line. The caller vouches for the ranges.
             unsafe {
-                super::super::copy_small(dst, src, 64);
-                super::super::copy_small(dst.add(len - 64), src.add(len - 64), 64);
-                let skip = 64 - dst.addr() % 64;
+                let skip = dst.addr().wrapping_neg() % 64;
+                super::super::copy_small(dst, src, skip);
                 (dst, src, len) = (dst.add(skip), src.add(skip), len - skip);
                 while len >= BLOCK {
                     stream_block(dst, src);
                     (dst, src, len) = (dst.add(BLOCK), src.add(BLOCK), len - BLOCK);
                 }
-                if len >= 64 {
-                    stream_lines(dst, src, len / 64 * 64);
+                let lines = len / 64 * 64;
+                if lines > 0 {
+                    stream_lines(dst, src, lines);
                 }
+                super::super::copy_small(dst.add(lines), src.add(lines), len - lines);
                 asm!("sfence", options(nostack, preserves_flags));
             }
         }

@@ -1,5 +1,7 @@
 //! What holds for tagged messages: matched in order, of any length, in bounded memory.
 
+mod expected;
+
 use std::thread;
 use std::time::Duration;
 
@@ -543,84 +545,5 @@ fn what_is_broken_off_is_copied_by_nobody() {
             rank.meet();
             rank.meet();
         }
-    });
-}
-
-/// A message without bytes, if it is the next thing that comes from `from`.
-fn receive_now(rank: &mut Rank, from: Peer, tag: i32) -> bool {
-    let envelope = Envelope { context: 1, tag };
-    rank.tagged.receive_now(&mut rank.ep, from, envelope, UserBuf::EMPTY) == Some(0)
-}
-
-#[test]
-fn what_is_expected_is_taken_only_if_it_is_next() {
-    run(1, &Config::default(), |mut rank| {
-        let me = rank.ep.me();
-        rank.send(me, 1, b"");
-        rank.send(me, 2, b"");
-        rank.send(me, 3, b"longer");
-        assert!(!receive_now(&mut rank, me, 2), "another is before it");
-        assert!(receive_now(&mut rank, me, 1) && receive_now(&mut rank, me, 2));
-        assert!(!receive_now(&mut rank, me, 3), "it does not fit");
-        assert_eq!(rank.receive(Some(me), Some(3), 6).1, b"longer");
-        // Whoever asked before has it, with a wildcard too.
-        let first = rank.start_receive(Some(me), None, 0);
-        rank.send(me, 4, b"");
-        rank.send(me, 4, b"");
-        assert!(!receive_now(&mut rank, me, 4));
-        assert_eq!(rank.finish_receive(first).0.tag, 4);
-        // And what was kept meanwhile comes before what is still on its way.
-        rank.send(me, 5, b"");
-        assert!(!receive_now(&mut rank, me, 5));
-        assert_eq!(rank.receive(Some(me), None, 0).0.tag, 4);
-        assert_eq!(rank.receive(Some(me), None, 0).0.tag, 5);
-    });
-}
-
-#[test]
-fn who_expects_one_message_after_the_other_lets_the_others_have_their_turn() {
-    run(1, &Config::default(), |mut rank| {
-        let me = rank.ep.me();
-        (0..40).for_each(|tag| rank.send(me, tag, b""));
-        let got: Vec<bool> = (0..34)
-            .scan(0, |tag, _| {
-                let got = receive_now(&mut rank, me, *tag);
-                *tag += i32::from(got);
-                Some(got)
-            })
-            .collect();
-        assert_eq!(got.iter().position(|got| !got), Some(16));
-        assert_eq!(got.iter().filter(|got| **got).count(), 32);
-    });
-    // A third rank's messages are kept, in order, while two others play, which take theirs either way.
-    run(3, &Config::default(), |mut rank| {
-        const TURNS: i32 = 2000;
-        let me = rank.ep.me().0;
-        if me == 2 {
-            return (0..TURNS).for_each(|tag| rank.send(Peer(0), tag, &pattern(8, tag as u64)));
-        }
-        let (other, mut now) = (Peer(1 - me), 0);
-        for turn in 0..TURNS {
-            if me == 0 {
-                rank.send(other, turn, b"");
-            }
-            let taken = receive_now(&mut rank, other, turn);
-            now += u32::from(taken);
-            if !taken {
-                assert_eq!(rank.receive(Some(other), Some(turn), 0).0.len, 0);
-            }
-            if me == 1 {
-                rank.send(other, turn, b"");
-            }
-        }
-        if me == 0 {
-            for tag in 0..TURNS {
-                assert_eq!(
-                    rank.receive(Some(Peer(2)), None, 8),
-                    (Status { from: Peer(2), tag, len: 8, failure: None }, pattern(8, tag as u64))
-                );
-            }
-        }
-        assert!(now < TURNS as u32, "now and then all have their turn");
     });
 }
