@@ -172,7 +172,9 @@ pub fn ibsend(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
 pub fn recv(message: Message, comm: MPI_Comm, status: Out<Status>) -> Result<()> {
     let got =
         message.at_once(comm, |net, endpoint, layer, (from, envelope, bytes)| match net.tasks.is_empty() {
-            true => layer.tagged.receive_now(endpoint, from, envelope, bytes),
+            true => layer.tagged.receive_now(endpoint, from, envelope, bytes.len(), |mut packet| {
+                bytes.wire_mut(0, packet.remaining()).map(|mut place| packet.read_to(&mut place));
+            }),
             false => None,
         });
     match got {

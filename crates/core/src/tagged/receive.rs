@@ -6,7 +6,7 @@ use std::sync::atomic::{Ordering, fence};
 use barewire_sys::userbuf::UserBuf;
 use barewire_sys::wirebuf::Places;
 
-use super::body::{Sink, take_user};
+use super::body::Sink;
 use super::fetch::{Fetched, Shown};
 use super::matching::{Envelope, Linked, Want};
 use super::requests::{Failure, Request, State, Status};
@@ -112,18 +112,20 @@ impl Tagged {
         Some(self.requests.add_posted(slot, buffer))
     }
 
-    /// Receives a short message of a neighbour into a caller's buffer, from one peer and with one tag, if it is the next thing that comes from
-    /// there, within a moment, and no other receive or message waits; `None` if not, and nothing has happened. For those who can do nothing
-    /// before it is there; then [`Tagged::receive`] is the way.
+    /// Receives a short message of a neighbour's of at most `most` bytes, from one peer and with one tag, if it is the next thing that comes from
+    /// there, within a moment, and no other receive or message waits: `take` reads it where it stands. `None` if not, and nothing has
+    /// happened. For those who can do nothing before it is there; then [`Tagged::receive`] is the way.
     ///
     /// ```
-    /// use barewire_core::{Config, Endpoint, job::Job, tagged::{Envelope, Tagged}};
-    /// use barewire_sys::userbuf::UserBuf;
+    /// use barewire_core::{Config, Endpoint, job::Job, region::Memory, tagged::{Envelope, Mode, Source, Tagged}};
     /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
     /// let (me, mut tagged, envelope) = (endpoint.me(), Tagged::new(&endpoint), Envelope { context: 1, tag: 7 });
-    /// assert_eq!(tagged.receive_now(&mut endpoint, me, envelope, UserBuf::EMPTY), None);
-    /// tagged.send_now(&mut endpoint, me, envelope, UserBuf::EMPTY).unwrap();
-    /// assert_eq!(tagged.receive_now(&mut endpoint, me, envelope, UserBuf::EMPTY), Some(0));
+    /// let (words, mut got) = (Memory::private(5), [0; 5]);
+    /// words.write(0, b"hello");
+    /// assert_eq!(tagged.receive_now(&mut endpoint, me, envelope, 5, |_| unreachable!()), None);
+    /// tagged.send(&mut endpoint, me, envelope, Mode::Standard, 5, Source::Memory(words, 0)).unwrap();
+    /// let len = tagged.receive_now(&mut endpoint, me, envelope, 5, |mut packet| { packet.read(&mut got); });
+    /// assert_eq!((len, &got), (Some(5), b"hello"));
     /// ```
     #[inline(always)]
     pub fn receive_now(
@@ -131,16 +133,16 @@ impl Tagged {
         endpoint: &mut Endpoint,
         from: Peer,
         envelope: Envelope,
-        buffer: UserBuf,
+        most: usize,
+        take: impl FnOnce(Incoming<'_>),
     ) -> Option<u64> {
         if !self.waiting.is_empty() || !self.posted.is_empty() || self.has_to_advance() {
             return None;
         }
         let charged = &mut self.peers.get_mut(from.index())?.charged;
         let credit = |port, imm| take_credit(charged, port, imm);
-        let take = |mut packet: Incoming<'_>| take_user(&buffer, 0, &mut packet);
         let what = (EAGER, envelope.to_imm());
-        let len = endpoint.expect_besides(from, what, buffer.len(), credit, take)? as u64;
+        let len = endpoint.expect_besides(from, what, most, credit, take)? as u64;
         self.give_back(endpoint, from, len + KEEP_BYTES);
         Some(len)
     }

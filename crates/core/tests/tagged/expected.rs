@@ -5,7 +5,7 @@ use super::*;
 /// A message without bytes, if it is the next thing that comes from `from`.
 fn receive_now(rank: &mut Rank, from: Peer, tag: i32) -> bool {
     let envelope = Envelope { context: 1, tag };
-    rank.tagged.receive_now(&mut rank.ep, from, envelope, UserBuf::EMPTY) == Some(0)
+    rank.tagged.receive_now(&mut rank.ep, from, envelope, 0, |_| ()) == Some(0)
 }
 
 #[test]
