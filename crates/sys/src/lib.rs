@@ -36,6 +36,8 @@ pub mod ring;
 pub mod shuttle;
 #[cfg(not(loom))]
 pub mod spawn;
+#[cfg(not(loom))]
+pub mod stores;
 pub mod sync;
 #[cfg(not(loom))]
 pub mod sysv;

@@ -6,7 +6,6 @@ pub(crate) mod pool;
 pub(crate) mod shm;
 pub(crate) mod shuttle;
 pub mod sim;
-pub(crate) mod stores;
 pub(crate) mod tcp;
 
 use barewire_sys::ring::Full;

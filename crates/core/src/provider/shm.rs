@@ -10,12 +10,12 @@ use barewire_sys::bell::Ringer;
 use barewire_sys::map::Segment;
 use barewire_sys::ring::{Consumer, Full, HEAD_BYTES, LINE_BYTES, Packet, Producer, RingMemory};
 use barewire_sys::shuttle::Shuttle;
+use barewire_sys::stores::Stores;
 use barewire_sys::wirebuf::{WireMut, WireRef};
 
 use super::Class;
 use super::local;
 use super::pool::{self, CHUNK_BYTES, Pool};
-use super::stores::Stores;
 use crate::incoming::HoldSlot;
 use crate::wire::{FLAG_CHUNK, Head};
 
@@ -77,7 +77,7 @@ impl RingTx {
             socket,
             chunks: VecDeque::new(),
             filled: 0,
-            stores: Stores::new(),
+            stores: Stores::default(),
             look_at: CHUNKS_A_LOOK,
             rung: 0,
         }

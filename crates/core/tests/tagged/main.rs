@@ -11,7 +11,6 @@ use barewire_core::tagged::{
     Envelope, Exported, Failure, Mode, Received, Request, Scatter, Sent, Sink, Source, Status, Tagged, Want,
 };
 use barewire_core::{Config, Endpoint, Incoming, Peer, PeerState, Port, SendError};
-use barewire_sys::userbuf::UserBuf;
 use barewire_sys::wirebuf::{Places, WireRef};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(300));

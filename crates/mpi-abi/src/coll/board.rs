@@ -18,6 +18,7 @@ use crate::transport::{Net, send_error};
 use barewire::core::SendError;
 use barewire::core::region::{Key, Memory};
 use barewire::mpi::error::{Class, Error, Result};
+use barewire_sys::stores::Stores;
 use barewire_sys::sync::{SenderOrder, before_last_look, can_barrier_others};
 use barewire_sys::wirebuf::{WireMut, WireRef};
 use std::ops::Range;
@@ -56,6 +57,8 @@ const QUICK_LOOKS: u32 = 200;
 const QUICK_YIELDS: u32 = 16;
 /// The length of what comes by messages instead.
 const BY_MESSAGES: u64 = u64::MAX;
+/// The length of what comes in the calls after this one.
+const BY_BLOCKS: u64 = u64::MAX - 1;
 
 /// A communicator's board, as one rank sees it.
 pub struct Board {
@@ -71,6 +74,8 @@ pub struct Board {
     left_by_all: AtomicU64,
     /// Whoever goes to sleep makes its word of it visible to everybody, so that nobody has to fence before looking for sleepers.
     sleepers_fence: AtomicBool,
+    /// How this rank writes its data.
+    stores: Stores,
     /// Which way long data is combined.
     pub(super) contest: Mutex<Contest>,
     /// Memory for what others gave, kept from call to call.
@@ -112,6 +117,7 @@ pub fn of(call: &Call) -> Result<Option<&Board>> {
         places: Places::of(size),
         number: AtomicU64::new(0),
         left_by_all: AtomicU64::new(0),
+        stores: Stores::default(),
         sleepers_fence: AtomicBool::new(false),
         contest: Mutex::default(),
         room: Mutex::default(),
@@ -190,6 +196,11 @@ impl Board {
         }
     }
 
+    /// Whether there are more ranks than processors.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.net.crowded
+    }
+
     /// After giving something, before looking for sleepers.
     #[inline(always)]
     fn after_giving(&self) {
@@ -252,6 +263,21 @@ pub(super) enum Gift<'a> {
     Here(WireRef<'a>),
     /// It comes by messages.
     Sent,
+    /// It [follows in blocks](Turn::swap).
+    InBlocks,
+}
+
+/// How a rank gives what it gives.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Given {
+    Here,
+    Sent,
+    InBlocks,
+}
+
+#[cold]
+pub(super) fn something_else(from: usize) -> Error {
+    Error::new(Class::Other, format!("rank {from} gave something else than this rank expects"))
 }
 
 /// One call on a board.
@@ -309,20 +335,26 @@ impl<'a> Turn<'a> {
 
     /// Gives the others `len` bytes, written by `fill`.
     pub fn give(&self, number: u64, len: u64, fill: impl FnOnce(&mut WireMut<'_>)) -> Result<()> {
-        let here = if len == BY_MESSAGES { 0 } else { len as usize };
+        let here = if len >= BY_BLOCKS { 0 } else { len as usize };
         self.give_of(number, len, here, fill)
     }
 
     /// Gives the others the first `here` bytes of `len`.
     #[inline(always)]
-    fn give_of(&self, number: u64, len: u64, here: usize, fill: impl FnOnce(&mut WireMut<'_>)) -> Result<()> {
+    pub(super) fn give_of(
+        &self,
+        number: u64,
+        len: u64,
+        here: usize,
+        fill: impl FnOnce(&mut WireMut<'_>),
+    ) -> Result<()> {
         self.make_room(number, here)?;
         let board = self.board;
         let line = board.line(board.rank, number);
         board.word(line + 8).store(len, Ordering::Relaxed);
         if here > 0 {
             let place = board.memory.wire_mut(board.data(board.rank, number, here), here);
-            fill(&mut place.expect("callers give no more than a slot holds"));
+            board.stores.write(place.expect("callers give no more than a slot holds"), fill);
         }
         // SYNC flag: pairs with the Acquire in has_given.
         board.word(line).store(number, Ordering::Release);
@@ -363,8 +395,7 @@ impl<'a> Turn<'a> {
         loop {
             let number = self.number();
             let gift = self.gift(from, number);
-            // How many there are from here on, if its giver tells the truth.
-            let left = self.board.word(self.board.line(from, number) + 8).load(Ordering::Relaxed);
+            let left = self.announced(from, number);
             let Gift::Here(mut block) = gift? else {
                 self.leave(number);
                 return Ok(false);
@@ -377,6 +408,17 @@ impl<'a> Turn<'a> {
                 return outcome.map(|()| true);
             }
         }
+    }
+
+    /// How many bytes a rank has from a block on, if it tells the truth.
+    fn announced(&self, from: usize, number: u64) -> u64 {
+        self.board.word(self.board.line(from, number) + 8).load(Ordering::Relaxed)
+    }
+
+    /// Waits for a block that a rank gives; says how many bytes it has from there on.
+    pub(super) fn block(&self, from: usize, number: u64) -> Result<(WireRef<'a>, u64)> {
+        let block = self.gift_here(from, number)?;
+        Ok((block, self.announced(from, number)))
     }
 
     fn give_data(&self, number: u64, data: &Data) -> Result<()> {
@@ -396,6 +438,7 @@ impl<'a> Turn<'a> {
         let board = self.board;
         match board.word(board.line(rank, number) + 8).load(Ordering::Relaxed) {
             BY_MESSAGES => Ok(Gift::Sent),
+            BY_BLOCKS => Ok(Gift::InBlocks),
             len => {
                 let len = (len as usize).min(SLOT_DATA);
                 let there = board.memory.wire_ref(board.data(rank, number, len), len);
@@ -408,7 +451,7 @@ impl<'a> Turn<'a> {
     fn gift_here(&self, rank: usize, number: u64) -> Result<WireRef<'a>> {
         match self.gift(rank, number)? {
             Gift::Here(bytes) => Ok(bytes),
-            Gift::Sent => {
+            Gift::Sent | Gift::InBlocks => {
                 Err(Error::new(Class::Other, format!("rank {rank} gave more than this rank expects")))
             }
         }
@@ -510,6 +553,7 @@ impl<'a> Turn<'a> {
             let taken = match self.gift(rank, number)? {
                 Gift::Here(mut bytes) => places[rank].take(&mut bytes),
                 Gift::Sent => self.call.receive(rank, &places[rank]).await,
+                Gift::InBlocks => Err(something_else(rank)),
             };
             outcome = outcome.and(taken);
         }
@@ -523,45 +567,33 @@ impl<'a> Turn<'a> {
             if let Some(mine) = mine {
                 parts[root].copy_to(mine)?;
             }
-            let sent = self.give_parts(number, parts)?;
+            let given = self.give_parts(number, parts, false)?;
             self.leave(number);
-            if sent {
+            if given == Given::Sent {
                 let sends = self.others().map(|rank| self.call.start_send(rank, &parts[rank])).collect();
                 return self.call.finish_all(sends).await;
             }
             return Ok(());
         }
         let nothing = Data::none();
-        let taken = self.take_part(root, number, mine.unwrap_or(&nothing)).await;
+        let taken = self.take_part(root, self.part(root, number), mine.unwrap_or(&nothing)).await;
         self.leave(number);
         taken
     }
 
-    async fn alltoall(&self, parts: &[Data], places: &[Data]) -> Result<()> {
-        let (number, rank) = (self.number(), self.board.rank);
-        let sent = self.give_parts(number, parts)?;
-        let sends = match sent {
-            true => self.others().map(|to| self.call.start_send(to, &parts[to])).collect(),
-            false => Vec::new(),
-        };
-        let mut outcome = parts[rank].copy_to(&places[rank]);
-        for from in self.others() {
-            outcome = outcome.and(self.take_part(from, number, &places[from]).await);
-        }
-        self.leave_together(number);
-        let sent = self.call.finish_all(sends).await;
-        outcome.and(sent)
-    }
-
-    /// Gives everybody its part; true if they do not fit and have to be sent.
+    /// Gives everybody its part, or says how they come if they do not fit: in blocks, if that is a way.
     ///
     /// The parts follow each other, after a table of their ends.
-    fn give_parts(&self, number: u64, parts: &[Data]) -> Result<bool> {
+    pub(super) fn give_parts(&self, number: u64, parts: &[Data], in_blocks: bool) -> Result<Given> {
         let table = table_bytes(parts.len());
         let total = parts.iter().fold(table, |total, part| total.saturating_add(part.len()));
         if total > SLOT_DATA {
-            self.give(number, BY_MESSAGES, |_| {})?;
-            return Ok(true);
+            let (len, given) = match in_blocks {
+                true => (BY_BLOCKS, Given::InBlocks),
+                false => (BY_MESSAGES, Given::Sent),
+            };
+            self.give(number, len, |_| {})?;
+            return Ok(given);
         }
         self.give(number, total as u64, |wire| {
             let mut end = table;
@@ -573,14 +605,15 @@ impl<'a> Turn<'a> {
                 part.write_to(0, wire);
             }
         })?;
-        Ok(false)
+        Ok(Given::Here)
     }
 
     /// Takes this rank's part of what another one gave.
-    async fn take_part(&self, from: usize, number: u64, place: &Data) -> Result<()> {
-        match self.part(from, number)? {
+    pub(super) async fn take_part(&self, from: usize, gift: Result<Gift<'_>>, place: &Data) -> Result<()> {
+        match gift? {
             Gift::Here(mut part) => place.take(&mut part),
             Gift::Sent => self.call.receive(from, place).await,
+            Gift::InBlocks => Err(something_else(from)),
         }
     }
 
@@ -588,7 +621,7 @@ impl<'a> Turn<'a> {
     pub fn part(&self, from: usize, number: u64) -> Result<Gift<'a>> {
         let mut bytes = match self.gift(from, number)? {
             Gift::Here(bytes) => bytes,
-            Gift::Sent => return Ok(Gift::Sent),
+            otherwise => return Ok(otherwise),
         };
         let (rank, total) = (self.board.rank, bytes.remaining());
         let mut start = table_bytes(self.board.size);
@@ -598,10 +631,7 @@ impl<'a> Turn<'a> {
         }
         let end = bytes.read_u64().map_or(0, |word| word as usize);
         if end < start || end > total {
-            return Err(Error::new(
-                Class::Other,
-                format!("rank {from} gave something else than this rank expects"),
-            ));
+            return Err(something_else(from));
         }
         let given = self.board.data(from, number, total);
         let part = self.board.memory.wire_ref(given + start, end - start);

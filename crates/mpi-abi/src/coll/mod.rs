@@ -7,6 +7,7 @@
 //! the simplest of them. Algorithms are `async`: a blocking call waits where it stands, any other becomes a task.
 
 mod all;
+mod alltoall;
 pub(crate) mod board;
 pub mod entry;
 mod inter;

@@ -2,7 +2,7 @@
 //!
 //! Each is what a board does for such data. None is the answer for everything else, errors included, which takes the long way.
 
-use super::board::{BLOCKS_MAX, Board, Gift, SLOT_DATA, Turn, table_bytes};
+use super::board::{BLOCKS_MAX, Board, Gift, SLOT_DATA, Turn, something_else, table_bytes};
 use super::shares::{CHUNK, FETCHED_MIN, Shares};
 use super::{Call, Data, at_once, tree};
 use crate::boundary::{MPI_Datatype, MPI_Op, Memory};
@@ -176,6 +176,7 @@ pub fn alltoall(comm: &CommRef, parts: Plain, places: Plain) -> Option<Result<()
         outcome = outcome.and(match turn.part(from, number) {
             Ok(Gift::Here(mut came)) => take(own, &mut came),
             Ok(Gift::Sent) => at_once(call.receive(from, &data()))?,
+            Ok(Gift::InBlocks) => Err(something_else(from)),
             Err(error) => Err(error),
         });
     }

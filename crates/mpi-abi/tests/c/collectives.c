@@ -124,6 +124,27 @@ static void alltoalls(void) {
     free(a); free(b);
 }
 
+/* Between every two ranks something else: nothing, little, much; and to itself. */
+static void unequal(void) {
+    int *a = make(MOST * size), *b = make(MOST * size), out[size], in[size], places[size];
+    for (int k = 0; k < 2 * LENGTHS; k++) {
+        int good = 1;
+        for (int r = 0; r < size; r++) {
+            out[r] = lengths[(rank * 3 + r * 5 + k) % LENGTHS];
+            in[r] = lengths[(r * 3 + rank * 5 + k) % LENGTHS];
+            places[r] = r * MOST;
+            for (int i = 0; i < out[r]; i++) a[r * MOST + i] = rank * 10000 + r * 1000000 + i + k;
+            memset(b + r * MOST, -1, sizeof(int) * MOST);
+        }
+        MPI_Alltoallv(a, out, places, MPI_INT, b, in, places, MPI_INT, comm);
+        for (int r = 0; r < size; r++) for (int i = 0; i < MOST; i++) {
+            good &= b[r * MOST + i] == (i < in[r] ? r * 10000 + rank * 1000000 + i + k : -1);
+        }
+        CHECK(good);
+    }
+    free(a); free(b);
+}
+
 /* Matrices of two by two modulo a prime: multiplying them does not commute. */
 static void multiply(void *in, void *inout, int *len, MPI_Datatype *type) {
     const long P = 1000003;
@@ -289,6 +310,7 @@ static void everything(MPI_Comm on) {
     long_strides();
     gathers();
     alltoalls();
+    unequal();
     order();
     again();
     scans();
