@@ -3,7 +3,7 @@
 //! Either shares pass over the board, block by block; or, where the kernel copies between processes, nothing is given: the ranks say where
 //! their operands and results are and copy them from there. The first calls show which is faster.
 
-use super::board::Turn;
+use super::board::{SLOT_DATA, Turn};
 use super::quick::{COMBINERS_MAX, take, write};
 use crate::boundary::Memory;
 use crate::transport::send_error;
@@ -16,14 +16,16 @@ use barewire_sys::userbuf::UserBuf;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-/// So much is given at a time, which stays in the first cache; less is not combined by shares.
+/// So much is combined at a time, which stays in the first cache; less is not combined by shares.
 pub(super) const CHUNK: usize = 16 << 10;
 /// Shorter data passes over the board: a copy by the kernel begins with a system call.
 pub(super) const FETCHED_MIN: usize = 8 << 10;
 /// The same where there are more than two ranks.
 const SHARED_MIN: usize = 48 << 10;
-/// Two ranks combine all of it each, up to this; longer data by shares.
+/// Two ranks combine all of it each, up to this, if they fetch it; longer data by shares.
 const WHOLE_MAX: usize = 256 << 10;
+/// The same if they give it.
+const SWAPPED_MAX: usize = 24 << 10;
 /// So much is fetched before it is combined, which stays in the second cache.
 const FETCH: usize = 128 << 10;
 /// Calls that go either way in turn before the ranks agree on one.
@@ -78,7 +80,9 @@ impl<'a> Shares<'a> {
         if let Contest::Tried { calls: CALLS_TRIED.., given, fetched } = so_far {
             let told = self.tell(given, fetched)?;
             let all = |which: fn(&(u64, u64)) -> u64| told[..board.size].iter().map(which).max();
-            let faster = all(|times| times.1) < all(|times| times.0);
+            // By so much that it is no accident: a few calls show little.
+            let faster = all(|times| times.1).map(|fetched| fetched.saturating_mul(4))
+                < all(|times| times.0).map(|given| given.saturating_mul(3));
             so_far = Contest::Settled(if faster { Way::Fetched } else { Way::Given }, CALLS_SETTLED);
         }
         *contest() = so_far;
@@ -115,6 +119,34 @@ impl<'a> Shares<'a> {
         }
         self.fetch_to_room(other, theirs, len)?;
         self.turn.barrier()?;
+        self.combine_with_room()
+    }
+
+    /// The same with operands that are given: they fit a slot.
+    fn combine_swapped(&mut self) -> Result<()> {
+        let (rank, len, mut into) = (self.turn.board.rank, self.len, self.into);
+        let number = self.turn.number();
+        let mine = self.mine.unwrap_or(into);
+        self.turn.give(number, len as u64, |wire| write(mine.user(0, len), wire))?;
+        let mut came = self.turn.exact_gift(1 - rank, number, len)?;
+        let outcome = match (rank, self.mine) {
+            (0, Some(mine)) => {
+                into.user(0, len).wire_mut(0, len).map(|mut place| place.write_from(&mut came));
+                (self.combine)(mine.bytes(0, len)?, into.bytes_mut(0, len)?);
+                Ok(())
+            }
+            _ => {
+                came.read(self.make_room(len));
+                self.combine_with_room()
+            }
+        };
+        self.turn.leave_together(number);
+        outcome
+    }
+
+    /// Combines what is here with what the other of two ranks has, which was put where [`Shares::make_room`] has room.
+    fn combine_with_room(&mut self) -> Result<()> {
+        let (rank, len, mut into) = (self.turn.board.rank, self.len, self.into);
         for start in (0..len).step_by(CHUNK) {
             let (at, here) = (start as i64, &mut self.room[start..len.min(start + CHUNK)]);
             if rank == 0 {
@@ -132,25 +164,38 @@ impl<'a> Shares<'a> {
 
     /// By way of the board.
     fn combine_given(&mut self) -> Result<()> {
-        let block = self.turn.board.size * (CHUNK / (self.turn.board.size - 1)).next_multiple_of(64);
+        let others = self.turn.board.size - 1;
+        if others == 1 && self.len <= SWAPPED_MAX {
+            return self.combine_swapped();
+        }
+        let block = (others + 1) * (SLOT_DATA / others / 64 * 64);
         let blocks: Vec<_> =
             (0..self.len).step_by(block).map(|start| (start, block.min(self.len - start))).collect();
         let mut operands = self.turn.number();
         self.give_operands(operands, blocks[0])?;
-        let mut outcome = Ok(());
+        let (mut outcome, mut given) = (Ok(()), None);
         for (at, &this) in blocks.iter().enumerate() {
             let (now, results) = (operands, self.turn.number());
-            // The next operands are given before these are taken, so that nobody waits for them.
+            // The next operands are given before these are taken, and a block's results are taken after the next block's are given: so
+            // nobody waits for them.
             if let Some(&next) = blocks.get(at + 1) {
                 operands = self.turn.number();
                 self.give_operands(operands, next)?;
             }
             outcome = outcome.and(self.combine_own(now, this));
             self.give_result(results, this)?;
-            outcome = outcome.and(self.take_results(results, this));
-            self.turn.leave(results);
+            if let Some(before) = given.replace((results, this)) {
+                outcome = outcome.and(self.end_block(before));
+            }
         }
-        outcome
+        outcome.and(given.map_or(Ok(()), |last| self.end_block(last)))
+    }
+
+    /// Takes the others' results of a block, the number of whose call is given with it.
+    fn end_block(&self, (results, block): (u64, (usize, usize))) -> Result<()> {
+        let taken = self.take_results(results, block);
+        self.turn.leave(results);
+        taken
     }
 
     /// Where a rank's share of a block is, and how long.
