@@ -100,11 +100,15 @@ fn every_pair_of_alignments_is_exact_around_every_threshold() {
 #[test]
 fn ranges_close_within_a_page_are_exact_in_both_directions() {
     let mut stand = Stand::new(3 * 4096);
-    for kernel in Kernel::available() {
-        for apart in (0..4096).step_by(37) {
-            for len in [513, 600, 777, 1025, 2048, 4096, 5000] {
-                stand.check(copy_with, kernel, apart, 64, len);
-                stand.check(stream_with, kernel, apart, 64, len);
+    for minds_aliases in [true, false] {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        super::x86::mind_aliases(minds_aliases);
+        for kernel in Kernel::available() {
+            for apart in (0..4096).step_by(37) {
+                for len in [513, 600, 777, 1025, 2048, 4096, 5000] {
+                    stand.check(copy_with, kernel, apart, 64, len);
+                    stand.check(stream_with, kernel, apart, 64, len);
+                }
             }
         }
     }
