@@ -103,7 +103,7 @@ struct Ordered {
 
 /// The length of a pair's message number `i`.
 fn length(i: u64) -> usize {
-    const LENGTHS: [usize; 8] = [8, 48, 0, 49, 1000, 8, 3000, 10_000];
+    const LENGTHS: [usize; 9] = [8, 48, 0, 49, 1000, 8, 3000, 10_000, 16_000];
     LENGTHS[(i * 5 + i / 11) as usize % LENGTHS.len()]
 }
 
