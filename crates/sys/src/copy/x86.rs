@@ -97,7 +97,7 @@ static CHOSEN: AtomicPtr<()> = AtomicPtr::new(choose_and_copy as CopyFn as *mut 
 unsafe fn choose_and_copy(dst: *mut u8, src: *const u8, len: usize) {
     let chosen = copy_fn(best());
     // SYNC aliases: see `looks_dependent`.
-    vector::MINDS_ALIASES.store(minds_aliases(), Ordering::Relaxed);
+    vector::ALIASES_BELOW.store(aliases_below(), Ordering::Relaxed);
     // SYNC chosen: see `copy_over_small`.
     CHOSEN.store(chosen as *mut (), Ordering::Relaxed);
     // SAFETY: the caller's promise; `best` names only what this processor has.
@@ -153,16 +153,19 @@ pub(super) fn has(kernel: Kernel) -> bool {
     }
 }
 
-/// Whether this processor takes loads for ones that depend on stores to other pages: AMD's do not, by measurement (Zen 4).
-fn minds_aliases() -> bool {
+/// Below which length this processor copies faster from the end where loads look as if they depended on stores to another page: AMD's (Zen 4, by
+/// measurement) do so below 8 KiB, because what they fetch ahead is then what has been read and not what another processor is writing. From
+/// there on it costs them a tenth, and a third where that has written past its caches.
+fn aliases_below() -> usize {
     let maker = core::arch::x86_64::__cpuid(0);
     let word = |bytes: &[u8; 4]| u32::from_le_bytes(*bytes);
-    (maker.ebx, maker.edx, maker.ecx) != (word(b"Auth"), word(b"enti"), word(b"cAMD"))
+    let is_amd = (maker.ebx, maker.edx, maker.ecx) == (word(b"Auth"), word(b"enti"), word(b"cAMD"));
+    if is_amd { 8 << 10 } else { usize::MAX }
 }
 
-/// Has copies take care of aliases or not, whatever the processor.
+/// Has copies of lengths below this one take care of aliases, whatever the processor.
 #[cfg(test)]
-pub(super) fn mind_aliases(mind: bool) {
+pub(super) fn mind_aliases_below(len: usize) {
     // SYNC aliases: see `looks_dependent`.
-    vector::MINDS_ALIASES.store(mind, Ordering::Relaxed);
+    vector::ALIASES_BELOW.store(len, Ordering::Relaxed);
 }

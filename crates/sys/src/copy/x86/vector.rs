@@ -3,7 +3,7 @@
 //! The shape is written once, as macros over the width, the registers' names and the names of the unaligned,
 //! aligned and streaming moves. The routines use only registers that any call may clobber.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// `four`: lengths of two to four registers, as the first two and the last two.
 macro_rules! four {
@@ -84,7 +84,7 @@ macro_rules! loops {
         unsafe fn copy_long(dst: *mut u8, src: *const u8, len: usize) {
             // SAFETY: the caller's promise.
             unsafe {
-                if super::looks_dependent(dst, src) {
+                if super::looks_dependent(dst, src, len) {
                     backward(dst, src, len)
                 } else {
                     forward(dst, src, len)
@@ -277,14 +277,13 @@ const BLOCK: usize = 4 * 4096;
 /// ones that depend on the stores just made (it compares 12 bits of the addresses), so we copy from the end.
 const ALIAS_BYTES: usize = 256;
 
-/// Whether this processor does, as far as is known. Those that do not copy a tenth slower from the end, and a third slower what others have written
-/// past the caches.
-pub(super) static MINDS_ALIASES: AtomicBool = AtomicBool::new(true);
+/// Lengths from which on this processor does not, as far as is known.
+pub(super) static ALIASES_BELOW: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 #[inline(always)]
-fn looks_dependent(dst: *mut u8, src: *const u8) -> bool {
+fn looks_dependent(dst: *mut u8, src: *const u8, len: usize) -> bool {
     // SYNC aliases: a matter of speed; whoever reads it early copies just as well.
-    dst.addr().wrapping_sub(src.addr()) % 4096 < ALIAS_BYTES && MINDS_ALIASES.load(Ordering::Relaxed)
+    dst.addr().wrapping_sub(src.addr()) % 4096 < ALIAS_BYTES && len < ALIASES_BELOW.load(Ordering::Relaxed)
 }
 
 pub(super) mod sse2 {
