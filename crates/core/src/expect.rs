@@ -18,6 +18,9 @@ const LOOKS_MAX: u32 = 4096;
 /// Messages in a row that are taken this way before everybody else has a turn.
 const IN_A_ROW_MAX: u32 = 16;
 
+/// Packets of one message that are taken this way, with others that come between: more than anybody sends, but for those who mean harm.
+const FOLLOWED_MAX: u32 = 1024;
+
 /// Where the last expected message came from.
 #[derive(Debug, Default)]
 pub(crate) struct Expecting {
@@ -113,6 +116,8 @@ impl Endpoint {
                 None => rx.pass(0),
             }
             peer.stats.count_received(0);
+            // Whoever sends nothing else is not listened to for ever.
+            looks = looks.checked_sub(1)?;
         };
         match shuttle {
             Some(shuttle) if !chunked => {
@@ -162,7 +167,8 @@ impl Endpoint {
         }
         let mut followed: Option<Followed> = None;
         let mut looks = 0;
-        while let Some(packet) = rx.look_for(looks) {
+        for _ in 0..FOLLOWED_MAX {
+            let Some(packet) = rx.look_for(looks) else { break };
             let Some(head) = Head::unpack(packet.w0, packet.w1) else { break };
             let (len, chunked) = (head.len as usize, head.flags & FLAG_CHUNK != 0);
             if chunked && !rx.has_pool() {
