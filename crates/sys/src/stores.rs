@@ -64,7 +64,8 @@ impl Stores {
         let start = ticks();
         fill(&mut wire);
         if past {
-            // What goes past the caches is on its way for long after the processor has turned to something else.
+            // SYNC drained: with nobody; what goes past the caches is on its way for long after the processor has turned to something
+            // else, and that is part of what it costs.
             fence(Ordering::SeqCst);
         }
         let took = ticks().saturating_sub(start);
