@@ -13,8 +13,6 @@ use crate::provider::shm::CHUNK_NAME_BYTES;
 use crate::wire::{self, Begin, FLAG_CHUNK, FLAG_LAST, Head, Kind};
 use crate::{Peer, Port};
 
-/// Looks for one packet; they are quick, and all of them take a few microseconds.
-const LOOKS_MAX: u32 = 4096;
 /// Messages in a row that are taken this way before everybody else has a turn.
 const IN_A_ROW_MAX: u32 = 16;
 
@@ -76,7 +74,7 @@ impl Endpoint {
         take: impl FnOnce(Incoming<'_>),
     ) -> Option<usize> {
         let at = self.expecting_from(from)?;
-        let looks = self.patience.looks().min(LOOKS_MAX);
+        let mut looks = self.patience.looks();
         let Some(Inbound { rx: Rx::Ring(rx), .. }) = self.inbound[at].inbound.as_deref_mut() else {
             return None;
         };
@@ -85,7 +83,6 @@ impl Endpoint {
             rx.settle(peer.shuttle());
         }
         let mut link = peer.shuttle.as_deref_mut().map(|link| &mut link.shuttle);
-        let mut looks = looks;
         let (shuttle, chunked, len) = loop {
             let (packet, shuttle) = loop {
                 if let Some(packet) = rx.ring.peek() {
@@ -157,7 +154,7 @@ impl Endpoint {
             return None;
         }
         let at = self.expecting_from(from)?;
-        let patience = self.patience.looks().min(LOOKS_MAX);
+        let patience = self.patience.looks();
         let Some(Inbound { rx: Rx::Ring(rx), open }) = self.inbound[at].inbound.as_deref_mut() else {
             return None;
         };
