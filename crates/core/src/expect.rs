@@ -5,7 +5,6 @@
 //! where it is, in order, for `progress`; which has its turn whenever the wait takes long, and now and then even if it does not.
 
 use crate::endpoint::Endpoint;
-
 use crate::incoming::{Incoming, Part};
 use crate::progress::Inbound;
 use crate::provider::Rx;

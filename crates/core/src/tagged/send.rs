@@ -134,14 +134,12 @@ impl Tagged {
         endpoint.peer_mut(to)?;
         let mut source = source;
         if mode == Mode::Standard && self.goes_in_pieces(endpoint, to, len, &source) {
-            let mut sending = endpoint.begin(to, EAGER, envelope.to_imm(), len)?;
-            let pushed = endpoint.push_pieces(&mut sending, PIECE_BYTES, |at, wire| source.fill(at, wire));
-            if sending.has_begun() {
-                self.peers[to.index()].charged += len + KEEP_BYTES;
-            }
-            match pushed {
-                Ok(()) => return Ok(Sent::Done),
-                Err(SendError::Full) if sending.has_begun() => {
+            match begin_in_pieces(endpoint, to, envelope, len, &mut source) {
+                Ok(sending) => {
+                    self.peers[to.index()].charged += len + KEEP_BYTES;
+                    if sending.is_done() {
+                        return Ok(Sent::Done);
+                    }
                     let pushing = State::Pushing { sending, tag: envelope.tag, len, base: 0, source };
                     let request = self.requests.add(pushing);
                     self.begin_pushing(endpoint, to, request);
@@ -250,11 +248,10 @@ impl Tagged {
             return true;
         };
         let (envelope, len) = (*envelope, *len);
-        let Ok(mut sending) = endpoint.begin(to, EAGER, envelope.to_imm(), len) else { return true };
-        match push_some(endpoint, &mut sending, PIECE_BYTES, source, 0) {
-            Ok(_) => {}
+        let sending = match begin_in_pieces(endpoint, to, envelope, len, source) {
+            Ok(sending) => sending,
             Err(error) => return error != SendError::Full,
-        }
+        };
         self.peers[to.index()].charged += len + KEEP_BYTES;
         let tag = envelope.tag;
         if let Some(State::Queued { source, .. }) = self.requests.replace(request, State::Done) {
@@ -343,14 +340,7 @@ impl Tagged {
         };
         let (to, tag, len) = (sending.to(), *tag, *len);
         let most = if len <= EAGER_BYTES_MAX { PIECE_BYTES } else { usize::MAX };
-        let mut pushed = Ok(());
-        while pushed.is_ok() && !sending.is_done() {
-            pushed = match endpoint.is_neighbour(to) {
-                true => endpoint.push_pieces(sending, most, |at, wire| source.fill(*base + at, wire)),
-                false => push_some(endpoint, sending, most, source, *base + sending.sent()).map(|_| ()),
-            };
-        }
-        let status = match pushed {
+        let status = match push_all(endpoint, sending, most, source, *base) {
             Ok(()) => Status::good(to, tag, len),
             Err(SendError::Full) => return true,
             Err(_) => Status::failed(to, super::Failure::Lost(to)),
@@ -369,6 +359,39 @@ impl Tagged {
             }
         }
     }
+}
+
+/// Begins a message in several packets, as many of them as there is room for; an error if that is none.
+fn begin_in_pieces(
+    endpoint: &mut Endpoint,
+    to: Peer,
+    envelope: Envelope,
+    len: u64,
+    source: &mut Source,
+) -> Result<Sending, SendError> {
+    let mut sending = endpoint.begin(to, EAGER, envelope.to_imm(), len)?;
+    match push_all(endpoint, &mut sending, PIECE_BYTES, source, 0) {
+        Err(error) if !sending.has_begun() => Err(error),
+        // Whatever ended it, whoever pushes the rest finds it too.
+        _ => Ok(sending),
+    }
+}
+
+/// Pushes what is left of a message that begins at `base` in its source, as far as there is room.
+fn push_all(
+    endpoint: &mut Endpoint,
+    sending: &mut Sending,
+    most: usize,
+    source: &mut Source,
+    base: u64,
+) -> Result<(), SendError> {
+    if endpoint.is_neighbour(sending.to()) {
+        return endpoint.push_pieces(sending, most, |at, wire| source.fill(base + at, wire));
+    }
+    while !sending.is_done() {
+        push_some(endpoint, sending, most, source, base + sending.sent())?;
+    }
+    Ok(())
 }
 
 /// Pushes a packet of a message whose next byte is at `at` in its source: as much as lies together there, where the wire takes it from
