@@ -7,6 +7,7 @@
 
 mod clock;
 mod list;
+mod maker;
 mod memory;
 mod quota;
 mod topology;
@@ -19,6 +20,8 @@ use thiserror::Error;
 
 pub use clock::{settle, ticks, ticks_per_us};
 pub use list::{ListError, parse_cpu_list};
+#[cfg(not(loom))]
+pub(crate) use maker::is_amd;
 pub use memory::{HugePages, HugePool, Transparent, huge_pages, page_bytes};
 pub use quota::cpu_quota;
 pub use topology::{Caches, Place, Share, Topology};

@@ -16,6 +16,10 @@
 //! The line with the header is the one that the consumer polls: it takes it away as soon as the producer has written any of it. So
 //! everything else is written before it, other lines' words included: a payload that does not fit it begins in the line after.
 //!
+//! Where processors pass a written line on as such (AMD's do), a line that both have written comes back to the producer at a fraction of what one
+//! costs that the consumer has only read, and several at once. There the consumer writes zero into each line that it is done with, which the
+//! protocol neither needs nor minds.
+//!
 //! A producer that has to wait for room says so in the control page before it sleeps, and the consumer rings it when it gives
 //! lines back: the doorbell's protocol with the roles exchanged.
 //!
@@ -200,6 +204,8 @@ pub struct Head {
     held: u64,
     published: u64,
     mark: u64,
+    /// Whether it writes zero into lines that it is done with.
+    wipes: bool,
 }
 
 impl Head {
@@ -214,7 +220,13 @@ impl Head {
             held: 0,
             published: 0,
             mark: 0,
+            wipes: false,
         }
+    }
+
+    /// The same, wiping lines or leaving them.
+    pub fn wiping(self, wipes: bool) -> Head {
+        Head { wipes, ..self }
     }
 
     /// The next packet's header word, if it has arrived and none that went by the shuttle comes first.
@@ -243,14 +255,27 @@ impl Head {
     /// Passes over a packet of `need` lines whose contents are done with; says whether lines were given back.
     #[inline(always)]
     pub fn pass<W: Words>(&mut self, words: &W, need: u64) -> bool {
+        self.wipe(words, need);
         self.at += need;
         self.at - self.held - self.published >= self.quarter && self.give_back(words)
     }
 
     /// Passes over a packet of `need` lines but keeps it charged to the producer until [`Head::release`].
-    pub fn hold(&mut self, need: u64) {
+    pub fn hold<W: Words>(&mut self, words: &W, need: u64) {
+        self.wipe(words, need);
         self.at += need;
         self.held += need;
+    }
+
+    /// Writes zero into the lines of the packet at the head, whose contents are done with.
+    #[inline(always)]
+    fn wipe<W: Words>(&self, words: &W, need: u64) {
+        if self.wipes {
+            for line in self.at..self.at + need.min(self.mask) {
+                // SYNC wiped: the Release in `give_back` comes before the producer writes there again.
+                words.store((line & self.mask) as usize * WORDS_A_LINE, 0, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Ends the charge for `lines` held lines.
@@ -281,6 +306,7 @@ mod mapped {
     use std::sync::Arc;
 
     use super::*;
+    use crate::cpu::is_amd;
     use crate::doorbell;
     use crate::map::{MapError, Segment, round_to_page};
     use crate::sync::{AtomicU32, AtomicU64, SenderOrder};
@@ -423,12 +449,14 @@ mod mapped {
     pub struct Producer {
         tail: Tail,
         memory: RingMemory,
+        /// Whether it asks for lines before it writes them. Those that the consumer has [written](Head) come as fast without.
+        asks_ahead: bool,
     }
 
     impl Producer {
         /// The producer over new memory.
         pub fn new(memory: RingMemory) -> Producer {
-            Producer { tail: Tail::new(memory.lines), memory }
+            Producer { tail: Tail::new(memory.lines), memory, asks_ahead: !is_amd() }
         }
 
         /// Puts in one packet, or says that there is no room. `w0` must not be zero; `fill` writes `len` payload bytes.
@@ -482,6 +510,14 @@ mod mapped {
             let need = lines_for(len);
             self.memory.store(self.tail.line() * WORDS_A_LINE + 1, w1, Ordering::Relaxed);
             let room = self.tail.publish(&self.memory, need, w0);
+            if self.asks_ahead {
+                self.ask_ahead(need, room);
+            }
+        }
+
+        /// After a packet of `need` lines, with so many free behind it: asks for those of the next.
+        #[inline(always)]
+        fn ask_ahead(&self, need: u64, room: u64) {
             if need >= MANY_LINES {
                 self.own_many(need.min(room));
             } else if room > AHEAD_LINES {
@@ -572,7 +608,18 @@ mod mapped {
     impl Consumer {
         /// The consumer over a peer's memory.
         pub fn new(memory: RingMemory) -> Consumer {
-            Consumer { head: Head::new(memory.lines), memory }
+            Consumer { head: Head::new(memory.lines).wiping(is_amd()), memory }
+        }
+
+        /// Has it wipe the lines that it is done with, or leave them, whatever suits the processor.
+        ///
+        /// ```
+        /// use barewire_sys::ring::{Consumer, RingMemory};
+        /// let theirs = Consumer::new(RingMemory::create(4096).unwrap()).wiping(false);
+        /// assert!(theirs.peek().is_none());
+        /// ```
+        pub fn wiping(self, wipes: bool) -> Consumer {
+            Consumer { head: self.head.wiping(wipes), ..self }
         }
 
         /// The next packet's header words, if it has arrived.
@@ -614,7 +661,7 @@ mod mapped {
         /// Passes over the packet but keeps its lines charged until [`Consumer::release`]; says how many.
         pub fn hold(&mut self, len: usize) -> u64 {
             let lines = lines_for(len);
-            self.head.hold(lines);
+            self.head.hold(&self.memory, lines);
             lines
         }
 

@@ -68,7 +68,7 @@ fn take(head: &mut Head, memory: &Memory, need: u64) -> Option<u64> {
 
 #[test]
 fn packets_arrive_whole_in_order_and_once() {
-    for need in [1, 2] {
+    for (need, wipes) in [(1, false), (2, false), (1, true), (2, true)] {
         loom::model(move || {
             let memory = Memory::new();
             let theirs = memory.clone();
@@ -77,7 +77,7 @@ fn packets_arrive_whole_in_order_and_once() {
                 (1..=2).for_each(|value| send(&mut tail, &theirs, value, need).unwrap_or(()));
                 tail.position() / need
             });
-            let mut head = Head::new(LINES);
+            let mut head = Head::new(LINES).wiping(wipes);
             let mut seen = 0;
             for _ in 0..3 {
                 if let Some(value) = take(&mut head, &memory, need) {
@@ -208,26 +208,28 @@ fn the_shuttle_goes_to_and_fro() {
 
 #[test]
 fn credit_comes_back_and_is_never_overdrawn() {
-    loom::model(|| {
-        let memory = Memory::new();
-        let theirs = memory.clone();
-        let sender = thread::spawn(move || {
-            let mut tail = Tail::new(LINES);
-            // More than the ring holds: some are refused unless the receiver gives lines back in time.
-            (1..=5).filter(|&value| send(&mut tail, &theirs, value, 1).is_ok()).collect::<Vec<u64>>()
+    for wipes in [false, true] {
+        loom::model(move || {
+            let memory = Memory::new();
+            let theirs = memory.clone();
+            let sender = thread::spawn(move || {
+                let mut tail = Tail::new(LINES);
+                // More than the ring holds: some are refused unless the receiver gives lines back in time.
+                (1..=5).filter(|&value| send(&mut tail, &theirs, value, 1).is_ok()).collect::<Vec<u64>>()
+            });
+            let mut head = Head::new(LINES).wiping(wipes);
+            let mut seen = Vec::new();
+            for _ in 0..2 {
+                seen.extend(take(&mut head, &memory, 1));
+            }
+            let sent = sender.join().unwrap();
+            assert!(sent.len() >= 3, "a ring of four lines takes three packets from a silent receiver");
+            while let Some(value) = take(&mut head, &memory, 1) {
+                seen.push(value);
+            }
+            assert_eq!(seen, sent, "nothing was overwritten, nothing was lost");
         });
-        let mut head = Head::new(LINES);
-        let mut seen = Vec::new();
-        for _ in 0..2 {
-            seen.extend(take(&mut head, &memory, 1));
-        }
-        let sent = sender.join().unwrap();
-        assert!(sent.len() >= 3, "a ring of four lines takes three packets from a silent receiver");
-        while let Some(value) = take(&mut head, &memory, 1) {
-            seen.push(value);
-        }
-        assert_eq!(seen, sent, "nothing was overwritten, nothing was lost");
-    });
+    }
 }
 
 #[test]
@@ -238,9 +240,9 @@ fn held_lines_stay_charged_until_they_are_released() {
         let mut tail = Tail::new(LINES);
         (1..=3).for_each(|value| send(&mut tail, &memory, value, 1).unwrap());
         let receiver = thread::spawn(move || {
-            let mut head = Head::new(LINES);
+            let mut head = Head::new(LINES).wiping(true);
             assert_eq!(head.peek(&theirs), Some(1));
-            head.hold(1);
+            head.hold(&theirs, 1);
             head.give_back(&theirs);
             assert_eq!(take(&mut head, &theirs, 1), Some(2));
             head.release(1);

@@ -18,7 +18,8 @@ fn stale_payload_is_never_taken_for_a_header() {
     for mut seed in 1..=50u64 {
         let memory = RingMemory::create(BYTES).unwrap();
         let fd = memory.fd().try_clone_to_owned().unwrap();
-        let (mut tx, mut rx) = (Producer::new(memory), Consumer::new(RingMemory::open(fd, BYTES).unwrap()));
+        let theirs = RingMemory::open(fd, BYTES).unwrap();
+        let (mut tx, mut rx) = (Producer::new(memory), Consumer::new(theirs).wiping(seed % 2 == 0));
         let mut waiting = std::collections::VecDeque::new();
         for number in 1..=5_000u64 {
             let len = if next(&mut seed) % 2 == 0 { 8 } else { (next(&mut seed) % 1000) as usize };

@@ -157,10 +157,7 @@ pub(super) fn has(kernel: Kernel) -> bool {
 /// measurement) do so below 8 KiB, because what they fetch ahead is then what has been read and not what another processor is writing. From
 /// there on it costs them a tenth, and a third where that has written past its caches.
 fn aliases_below() -> usize {
-    let maker = core::arch::x86_64::__cpuid(0);
-    let word = |bytes: &[u8; 4]| u32::from_le_bytes(*bytes);
-    let is_amd = (maker.ebx, maker.edx, maker.ecx) == (word(b"Auth"), word(b"enti"), word(b"cAMD"));
-    if is_amd { 8 << 10 } else { usize::MAX }
+    if crate::cpu::is_amd() { 8 << 10 } else { usize::MAX }
 }
 
 /// Has copies of lengths below this one take care of aliases, whatever the processor.
