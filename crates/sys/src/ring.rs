@@ -449,14 +449,15 @@ mod mapped {
     pub struct Producer {
         tail: Tail,
         memory: RingMemory,
-        /// Whether it asks for lines before it writes them. Those that the consumer has [written](Head) come as fast without.
-        asks_ahead: bool,
+        /// With more free lines than these it asks for some before it writes them. Those that the consumer has written come as fast without.
+        asks_beyond: u64,
     }
 
     impl Producer {
         /// The producer over new memory.
         pub fn new(memory: RingMemory) -> Producer {
-            Producer { tail: Tail::new(memory.lines), memory, asks_ahead: !is_amd() }
+            let asks_beyond = if is_amd() { u64::MAX } else { AHEAD_LINES };
+            Producer { tail: Tail::new(memory.lines), memory, asks_beyond }
         }
 
         /// Puts in one packet, or says that there is no room. `w0` must not be zero; `fill` writes `len` payload bytes.
@@ -510,18 +511,17 @@ mod mapped {
             let need = lines_for(len);
             self.memory.store(self.tail.line() * WORDS_A_LINE + 1, w1, Ordering::Relaxed);
             let room = self.tail.publish(&self.memory, need, w0);
-            if self.asks_ahead {
-                self.ask_ahead(need, room);
+            if room > self.asks_beyond {
+                self.ask(need, room);
             }
         }
 
-        /// After a packet of `need` lines, with so many free behind it: asks for those of the next.
+        /// After a packet of `need` lines, with `room` for others: asks for lines that are written soon.
         #[inline(always)]
-        fn ask_ahead(&self, need: u64, room: u64) {
-            if need >= MANY_LINES {
-                self.own_many(need.min(room));
-            } else if room > AHEAD_LINES {
-                self.own(self.tail.line() + AHEAD_LINES as usize);
+        fn ask(&self, need: u64, room: u64) {
+            match need < MANY_LINES {
+                true => self.own(self.tail.line() + AHEAD_LINES as usize),
+                false => self.own_many(need.min(room)),
             }
         }
 
