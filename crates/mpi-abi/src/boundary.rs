@@ -387,24 +387,50 @@ impl<T> Gate<T> {
         Gate { busy: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
-    /// Uses the value.
+    /// The value, for a call that is the only one.
     #[inline(always)]
-    pub fn enter<R>(&self, body: impl FnOnce(&mut T) -> R) -> Result<R> {
-        self.try_enter(body).ok_or_else(crowded)
+    pub fn enter(&self) -> Result<Inside<'_, T>> {
+        self.try_enter().ok_or_else(crowded)
     }
 
-    /// Uses the value, unless a call is under way.
+    /// The value, unless a call is under way.
     #[inline(always)]
-    pub fn try_enter<R>(&self, body: impl FnOnce(&mut T) -> R) -> Option<R> {
+    pub fn try_enter(&self) -> Option<Inside<'_, T>> {
         // SYNC busy: the program orders its calls; the flag only finds a call inside another.
         if self.busy.load(Ordering::Relaxed) {
             return None;
         }
         self.busy.store(true, Ordering::Relaxed);
-        // SAFETY: nobody else is inside: see above.
-        let result = body(unsafe { &mut *self.value.get() });
-        self.busy.store(false, Ordering::Relaxed);
-        Some(result)
+        Some(Inside(self))
+    }
+}
+
+/// The only call that is under way behind a gate.
+pub struct Inside<'a, T>(&'a Gate<T>);
+
+impl<T> std::ops::Deref for Inside<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: nobody else is inside: see `Gate`.
+        unsafe { &*self.0.value.get() }
+    }
+}
+
+impl<T> std::ops::DerefMut for Inside<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: nobody else is inside: see `Gate`.
+        unsafe { &mut *self.0.value.get() }
+    }
+}
+
+impl<T> Drop for Inside<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SYNC busy: see `Gate::try_enter`.
+        self.0.busy.store(false, Ordering::Relaxed);
     }
 }
 

@@ -21,6 +21,7 @@ pub mod general;
 pub mod message;
 pub mod object;
 pub mod p2p;
+mod plain_receive;
 pub mod request;
 pub mod rma;
 #[allow(unsafe_code, non_snake_case, reason = "entry points are exported under their C names")]

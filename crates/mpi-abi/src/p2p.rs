@@ -6,7 +6,8 @@ use crate::message::{
     Buffer, Outcome, Partner, anyone, outcome, plain, plain_partner, rank_of, target, wanted,
 };
 use crate::object::CommRef;
-use crate::request::{Plan, Requests, Way};
+use crate::plain_receive;
+use crate::request::{Plan, Way};
 use crate::task::{Event, Need, Until};
 use crate::transport::{Layer, Net, send_error};
 use crate::world::{ANY_SOURCE, bad, world};
@@ -49,21 +50,15 @@ impl Message {
         }
     }
 
-    /// The short way of a plain message: what and with whom, to a door that one thread at a time passes. `None` if it is not plain or does
-    /// not go that way, and nothing has happened; what was wrong, if anything, the long way finds again.
+    /// What a plain message is and with whom; `None` if there is something special about it, or wrong with it, which the long way finds.
     #[inline(always)]
-    fn at_once<R>(
-        &self,
-        comm: MPI_Comm,
-        body: impl FnOnce(&Net, &mut Endpoint, &mut Layer, (Peer, Envelope, UserBuf)) -> Option<R>,
-    ) -> Option<R> {
-        let comm = world().comm(comm).ok()?;
+    fn plainly(&self, comm: &CommRef) -> Option<(Peer, Envelope, UserBuf)> {
         let bytes = plain(self.memory, self.count, self.datatype)?;
-        let (peer, envelope) = plain_partner(&comm, self.rank, self.tag)?;
-        comm.net.with_alone(|endpoint, layer| body(&comm.net, endpoint, layer, (peer, envelope, bytes)))
+        let (peer, envelope) = plain_partner(comm, self.rank, self.tag)?;
+        Some((peer, envelope, bytes))
     }
 
-    /// Sends it if it is a plain one that can go at once, and then asks for what came of it; `None` if nothing has happened.
+    /// Sends it if it is a plain one that can go at once, and says what `then` says; `None` if nothing has happened.
     #[inline(always)]
     fn send_now<R>(
         &self,
@@ -74,23 +69,48 @@ impl Message {
         if mode != Mode::Standard {
             return None;
         }
-        self.at_once(comm, |_, endpoint, layer, (to, envelope, bytes)| {
-            let sent = layer.tagged.send_now(endpoint, to, envelope, bytes).unwrap_or(false);
-            sent.then(|| then(endpoint, layer, to))
+        let comm = world().comm(comm).ok()?;
+        let (to, envelope, bytes) = self.plainly(&comm)?;
+        let mut alone = comm.net.alone()?;
+        let (endpoint, layer) = alone.as_deref_mut()?;
+        let sent = layer.tagged.send_now(endpoint, to, envelope, bytes).unwrap_or(false);
+        sent.then(|| then(endpoint, layer, to))
+    }
+
+    /// Posts it if it is a plain one and has not come yet; `None` if nothing has happened.
+    #[inline(always)]
+    fn post_now(&self, handle: MPI_Comm) -> Option<tagged::Request> {
+        let comm = world().comm(handle).ok()?;
+        let (from, envelope, bytes) = self.plainly(&comm)?;
+        let mut alone = comm.net.alone()?;
+        let (endpoint, layer) = alone.as_deref_mut()?;
+        layer.tagged.post_now(endpoint, from, envelope, bytes, plain_receive::note(handle, self.rank))
+    }
+
+    /// Receives it if it is a plain one and comes within a moment; `None` if nothing has happened.
+    #[inline(always)]
+    fn receive_now(&self, comm: MPI_Comm) -> Option<u64> {
+        let comm = world().comm(comm).ok()?;
+        let (from, envelope, bytes) = self.plainly(&comm)?;
+        if !comm.net.tasks.is_empty() {
+            return None;
+        }
+        let mut alone = comm.net.alone()?;
+        let (endpoint, layer) = alone.as_deref_mut()?;
+        layer.tagged.receive_now(endpoint, from, envelope, bytes.len(), |mut packet| {
+            bytes.wire_mut(0, packet.remaining()).map(|mut place| packet.read_to(&mut place));
         })
     }
 
-    /// Posts it if it is a plain one and has not come yet, and then asks for what came of it; `None` if nothing has happened.
-    #[inline(always)]
-    fn post_now<R>(
-        &self,
-        comm: MPI_Comm,
-        then: impl FnOnce(&mut Requests, tagged::Request) -> R,
-    ) -> Option<R> {
-        self.at_once(comm, |_, endpoint, layer, (from, envelope, bytes)| {
-            let posted = layer.tagged.post_now(endpoint, from, envelope, bytes)?;
-            Some(then(&mut layer.requests, posted))
-        })
+    /// The same of one in several packets, of which the first is there.
+    fn receive_pieces_now(&self, comm: &CommRef) -> Option<Received> {
+        let (from, envelope, bytes) = self.plainly(comm)?;
+        if !comm.net.tasks.is_empty() {
+            return None;
+        }
+        let mut alone = comm.net.alone()?;
+        let (endpoint, layer) = alone.as_deref_mut()?;
+        layer.tagged.receive_pieces_now(endpoint, from, envelope, tagged::Sink::User(bytes))
     }
 
     fn buffer(&self) -> Result<Buffer> {
@@ -103,14 +123,14 @@ impl Message {
 pub fn send(message: Message, comm: MPI_Comm, mode: Mode) -> Result<()> {
     match message.send_now(comm, mode, |endpoint, _, to| endpoint.flush_to(to)) {
         Some(true) => Ok(()),
-        Some(false) => pass_on(&message, comm),
-        None => send_later(&message, comm, mode),
+        Some(false) => pass_on(message, comm),
+        None => send_later(message, comm, mode),
     }
 }
 
 /// Waits until the system has taken what was sent.
 #[cold]
-fn pass_on(message: &Message, comm: MPI_Comm) -> Result<()> {
+fn pass_on(message: Message, comm: MPI_Comm) -> Result<()> {
     let comm = world().comm(comm)?;
     match target(&comm, message.rank, message.tag)? {
         Some((to, _)) => comm.net.pass_on(to),
@@ -119,7 +139,7 @@ fn pass_on(message: &Message, comm: MPI_Comm) -> Result<()> {
 }
 
 #[inline(never)]
-fn send_later(message: &Message, comm: MPI_Comm, mode: Mode) -> Result<()> {
+fn send_later(message: Message, comm: MPI_Comm, mode: Mode) -> Result<()> {
     let comm = world().comm(comm)?;
     let source = message.source()?;
     let Some((to, envelope)) = target(&comm, message.rank, message.tag)? else { return Ok(()) };
@@ -133,12 +153,12 @@ fn send_later(message: &Message, comm: MPI_Comm, mode: Mode) -> Result<()> {
 pub fn isend(message: Message, handle: MPI_Comm, mode: Mode) -> Result<MPI_Request> {
     match message.send_now(handle, mode, |_, layer, _| MPI_Request(layer.requests.sent())) {
         Some(sent) => Ok(sent),
-        None => isend_later(&message, handle, mode),
+        None => isend_later(message, handle, mode),
     }
 }
 
 #[inline(never)]
-fn isend_later(message: &Message, handle: MPI_Comm, mode: Mode) -> Result<MPI_Request> {
+fn isend_later(message: Message, handle: MPI_Comm, mode: Mode) -> Result<MPI_Request> {
     let comm = world().comm(handle)?;
     let (len, source) = message.source()?;
     let Some((to, envelope)) = target(&comm, message.rank, message.tag)? else {
@@ -170,36 +190,24 @@ pub fn ibsend(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
 /// Receives and waits for the message.
 #[inline(always)]
 pub fn recv(message: Message, comm: MPI_Comm, status: Out<Status>) -> Result<()> {
-    let got =
-        message.at_once(comm, |net, endpoint, layer, (from, envelope, bytes)| match net.tasks.is_empty() {
-            true => layer.tagged.receive_now(endpoint, from, envelope, bytes.len(), |mut packet| {
-                bytes.wire_mut(0, packet.remaining()).map(|mut place| packet.read_to(&mut place));
-            }),
-            false => None,
-        });
-    match got {
+    match message.receive_now(comm) {
         Some(len) => {
             status.fill(&Status::new(message.rank, message.tag, len));
             Ok(())
         }
-        None => recv_later(&message, comm, status),
+        None => recv_later(message, comm, status),
     }
 }
 
 /// Receives a message that has come before others, or does not come soon.
 #[inline(never)]
-fn recv_later(message: &Message, handle: MPI_Comm, status: Out<Status>) -> Result<()> {
+fn recv_later(message: Message, handle: MPI_Comm, status: Out<Status>) -> Result<()> {
     let comm = world().comm(handle)?;
-    let followed =
-        message.at_once(handle, |net, endpoint, layer, (from, envelope, bytes)| match net.tasks.is_empty() {
-            true => layer.tagged.receive_pieces_now(endpoint, from, envelope, tagged::Sink::User(bytes)),
-            false => None,
-        });
-    if let Some(received) = followed {
+    if let Some(received) = message.receive_pieces_now(&comm) {
         let got = comm.net.finish_receive(received)?;
         return tell(&comm, message.rank, &got, status);
     }
-    if let Some(posted) = message.post_now(handle, |_, posted| posted) {
+    if let Some(posted) = message.post_now(handle) {
         let got = comm.net.finish_receive(Received::Pending(posted))?;
         return tell(&comm, message.rank, &got, status);
     }
@@ -229,16 +237,14 @@ fn tell(comm: &CommRef, rank: i32, got: &tagged::Status, status: Out<Status>) ->
 /// Starts a receive.
 #[inline(always)]
 pub fn irecv(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
-    let posted =
-        message.post_now(handle, |requests, posted| requests.add_posted(handle, message.rank, posted));
-    match posted {
-        Some(request) => Ok(MPI_Request(request)),
-        None => irecv_later(&message, handle),
+    match message.post_now(handle) {
+        Some(posted) => Ok(MPI_Request(plain_receive::handle(posted))),
+        None => irecv_later(message, handle),
     }
 }
 
 #[inline(never)]
-fn irecv_later(message: &Message, handle: MPI_Comm) -> Result<MPI_Request> {
+fn irecv_later(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
     let comm = world().comm(handle)?;
     let sink = message.sink()?;
     let Some(want) = wanted(&comm, message.rank, message.tag)? else {
@@ -247,7 +253,7 @@ fn irecv_later(message: &Message, handle: MPI_Comm) -> Result<MPI_Request> {
     let partner = Partner::of(&comm, message.rank);
     comm.net.with(|endpoint, layer| {
         let received = layer.tagged.receive(endpoint, want, sink);
-        let request = MPI_Request(layer.requests.add_receive(handle, partner, received));
+        let request = MPI_Request(layer.requests.add_receive(&mut layer.tagged, handle, partner, received));
         if want.from.is_none() {
             for &peer in &layer.lost {
                 layer.requests.fail_wild(endpoint, &mut layer.tagged, peer);
@@ -401,7 +407,12 @@ pub fn imrecv(
             let (matched, partner, comm) = found
                 .ok_or_else(|| bad(Class::Request, "MPI_MESSAGE_NULL", handle.0, MPI_Message::NULL.0))?;
             let received = layer.tagged.receive_matched(endpoint, matched, buffer.sink());
-            Ok::<_, Error>(MPI_Request(layer.requests.add_receive(comm, partner, received)))
+            Ok::<_, Error>(MPI_Request(layer.requests.add_receive(
+                &mut layer.tagged,
+                comm,
+                partner,
+                received,
+            )))
         })??
     };
     message.put(MPI_Message::NULL)?;

@@ -1,11 +1,12 @@
 //! Requests: operations under way that the program has handles of.
 //!
 //! They live behind the transport's door, so finding, completing and forgetting one takes no lock of its own and, once the
-//! slab has grown, no memory.
+//! slab has grown, no memory. [Plain receives](crate::plain_receive) live in the core alone.
 
 use crate::boundary::{MPI_Comm, Status};
 use crate::general::General;
-use crate::message::{Buffer, Outcome, Partner};
+use crate::message::{Buffer, Outcome, Partner, outcome};
+use crate::plain_receive;
 use crate::slab::Slab;
 use crate::task::{Steps, Task};
 use crate::transport::send_error;
@@ -33,19 +34,10 @@ pub struct Requests {
     pub attached: HashMap<usize, (usize, u64)>,
 }
 
-/// An operation the program has a handle of.
-pub struct Request {
+/// An operation the program has a handle of, other than a plain receive.
+struct Request {
     /// The communicator whose error handler hears of a failure.
-    pub comm: MPI_Comm,
-    /// The rank that a plain receive is from, and what is under way of it. Words beside each other: they are written where they stay.
-    rank: i32,
-    receive: tagged::Request,
-    /// What is to know about every other operation; `None` for a plain receive.
-    rest: Option<Box<Rest>>,
-}
-
-/// An operation other than a plain receive.
-struct Rest {
+    comm: MPI_Comm,
     partner: Partner,
     state: State,
     plan: Option<Plan>,
@@ -108,8 +100,9 @@ pub struct Completion {
 impl Default for Requests {
     fn default() -> Requests {
         let mut slab = Slab::new(8);
-        let rest = Rest { partner: Partner::Receiver, state: State::Good(Status::EMPTY), plan: None };
-        let sent = slab.insert(Request::new(MPI_Comm(0x101), rest));
+        let state = State::Good(Status::EMPTY);
+        let sent =
+            slab.insert(Request { comm: MPI_Comm(0x101), partner: Partner::Receiver, state, plan: None });
         Requests {
             slab,
             sent,
@@ -145,18 +138,19 @@ impl Requests {
 
     /// A handle for a receive.
     #[inline]
-    pub fn add_receive(&mut self, comm: MPI_Comm, partner: Partner, received: Received) -> usize {
+    pub fn add_receive(
+        &mut self,
+        tagged: &mut Tagged,
+        comm: MPI_Comm,
+        partner: Partner,
+        received: Received,
+    ) -> usize {
         if let (&Partner::Rank(rank), Received::Pending(receive)) = (&partner, received) {
-            return self.add_posted(comm, rank, receive);
+            tagged.set_note(receive, plain_receive::note(comm, rank));
+            return plain_receive::handle(receive);
         }
         let state = state_of_receive(&partner, received);
-        self.slab.insert(Request::new(comm, Rest { partner, state, plan: None }))
-    }
-
-    /// A handle for a receive from `rank` that has been posted.
-    #[inline(always)]
-    pub fn add_posted(&mut self, comm: MPI_Comm, rank: i32, receive: tagged::Request) -> usize {
-        self.slab.insert(Request { comm, rank, receive, rest: None })
+        self.slab.insert(Request { comm, partner, state, plan: None })
     }
 
     /// A handle for what has already ended.
@@ -175,30 +169,38 @@ impl Requests {
     }
 
     fn add(&mut self, comm: MPI_Comm, state: State) -> usize {
-        self.slab.insert(Request::new(comm, Rest { partner: Partner::Receiver, state, plan: None }))
+        self.slab.insert(Request { comm, partner: Partner::Receiver, state, plan: None })
     }
 
     /// A handle for a persistent operation.
     pub fn add_plan(&mut self, comm: MPI_Comm, partner: Partner, plan: Plan) -> usize {
-        self.slab.insert(Request::new(comm, Rest { partner, state: State::Inactive, plan: Some(plan) }))
+        self.slab.insert(Request { comm, partner, state: State::Inactive, plan: Some(plan) })
     }
 
     /// The handle whose low half is `low`.
-    pub fn widen(&self, low: usize) -> Option<usize> {
-        self.slab.widen(low)
+    pub fn widen(&self, tagged: &Tagged, low: usize) -> Option<usize> {
+        match plain_receive::slot(low) {
+            Some(slot) => tagged.in_slot(slot).map(plain_receive::handle),
+            None => self.slab.widen(low),
+        }
     }
 
-    /// A request by its handle.
-    pub fn get(&self, handle: usize) -> Result<&Request> {
-        self.slab.get(handle).ok_or_else(|| bad(Class::Request, "MPI_REQUEST_NULL", handle, 0x180))
+    /// Whether a handle names a request.
+    pub fn check(&self, tagged: &Tagged, handle: usize) -> Result<()> {
+        let is_there = match plain_receive::receive(handle) {
+            Some(receive) => tagged.note(receive).is_some(),
+            None => self.slab.get(handle).is_some(),
+        };
+        if is_there { Ok(()) } else { Err(unknown(handle)) }
     }
 
     /// Whether waiting for a request would return at once; a handle that names nothing would.
     #[inline]
     pub fn is_done(&self, tagged: &Tagged, handle: usize) -> bool {
-        let Some(request) = self.slab.get(handle) else { return true };
-        match request.rest.as_ref().map(|rest| &rest.state) {
-            None => tagged.is_done(request.receive),
+        if let Some(receive) = plain_receive::receive(handle) {
+            return tagged.is_done(receive);
+        }
+        match self.slab.get(handle).map(|request| &request.state) {
             Some(State::Active(request)) => tagged.is_done(*request),
             Some(State::Task(task)) => task.is_done(),
             Some(State::General(general)) => general.is_done(),
@@ -209,28 +211,32 @@ impl Requests {
 
     /// Whether it is under way or ended, rather than not started.
     pub fn is_active(&self, handle: usize) -> bool {
-        self.slab.get(handle).is_some_and(|request| !matches!(request.state(), Some(State::Inactive)))
+        let inactive = |request: &Request| matches!(request.state, State::Inactive);
+        plain_receive::receive(handle).is_some()
+            || self.slab.get(handle).is_some_and(|request| !inactive(request))
     }
 
     /// Takes note of the end of a request that is done; then its outcome stays until somebody completes it.
     pub fn settle(&mut self, tagged: &mut Tagged, handle: usize) -> Result<Outcome> {
-        let Some(request) = self.slab.get_mut(handle) else {
-            return Err(bad(Class::Request, "MPI_REQUEST_NULL", handle, 0x180));
-        };
-        let rest = request.rest();
-        match &rest.state {
+        if let Some(receive) = plain_receive::receive(handle) {
+            let told = tagged.note(receive).zip(tagged.look(receive));
+            let (note, status) = told.ok_or_else(|| unknown(handle))?;
+            return Ok(outcome(Some(plain_receive::noted(note).1), &status));
+        }
+        let Some(request) = self.slab.get_mut(handle) else { return Err(unknown(handle)) };
+        match &request.state {
             State::Active(under_way) => {
                 let status = tagged
                     .take(*under_way)
                     .ok_or_else(|| Error::new(Class::Intern, "a request ended twice"))?;
-                rest.state = rest.partner.outcome(&status).into();
+                request.state = request.partner.outcome(&status).into();
             }
             State::Task(task) => {
-                rest.state = task.outcome().into();
+                request.state = task.outcome().into();
             }
             State::General(_) | State::Inactive | State::Filling | State::Good(_) | State::Ended(_) => {}
         }
-        Ok(match &rest.state {
+        Ok(match &request.state {
             State::Good(status) => Outcome { status: *status, error: None },
             State::Ended(outcome) => (**outcome).clone(),
             _ => Outcome::NOBODY,
@@ -241,18 +247,21 @@ impl Requests {
     #[inline]
     pub fn complete(&mut self, tagged: &mut Tagged, handle: usize) -> Result<Completion> {
         let outcome = self.settle(tagged, handle)?;
+        if let Some(receive) = plain_receive::receive(handle) {
+            let (comm, _) = plain_receive::noted(tagged.note(receive).ok_or_else(gone)?);
+            tagged.take(receive);
+            return Ok(Completion { outcome, comm, stays: false, general: None });
+        }
         let Some(request) = self.slab.get_mut(handle) else { return Err(gone()) };
         let comm = request.comm;
-        let rest = request.rest();
-        let stays = rest.plan.is_some();
+        let stays = request.plan.is_some();
         if stays {
-            rest.state = State::Inactive;
+            request.state = State::Inactive;
         }
         if stays || handle == self.sent {
             return Ok(Completion { outcome, comm, stays, general: None });
         }
-        let rest = self.slab.remove(handle).and_then(|request| request.rest);
-        let general = match rest.map(|rest| rest.state) {
+        let general = match self.slab.remove(handle).map(|request| request.state) {
             Some(State::General(general)) => Some(general),
             _ => None,
         };
@@ -266,20 +275,20 @@ impl Requests {
         if handle == self.sent {
             return Some(Status::EMPTY);
         }
-        let request = self.slab.get(handle)?;
-        if let Some(rest) = &request.rest {
-            return rest.is_plainly_done(tagged).then(|| self.complete_sent(tagged, handle))?;
+        if let Some(receive) = plain_receive::receive(handle) {
+            let (told, note) = tagged.take_good(receive)?;
+            return Some(Status::new(plain_receive::noted(note).1, told.tag, told.len));
         }
-        let told = tagged.look(request.receive).filter(|told| told.failure.is_none())?;
-        let status = Status::new(request.rank, told.tag, told.len);
-        tagged.take(request.receive);
-        self.slab.discard(handle);
-        Some(status)
+        self.complete_sent(tagged, handle)
     }
 
-    /// Forgets a request that is [plainly done](Rest::is_plainly_done).
+    /// The same for what is no plain receive.
+    #[inline(never)]
     fn complete_sent(&mut self, tagged: &mut Tagged, handle: usize) -> Option<Status> {
-        match self.slab.remove(handle)?.rest?.state {
+        if !self.slab.get(handle)?.is_plainly_done(tagged) {
+            return None;
+        }
+        match self.slab.remove(handle)?.state {
             State::Good(status) => Some(status),
             State::Active(sent) => tagged.take(sent).map(|_| Status::EMPTY),
             _ => None,
@@ -288,15 +297,15 @@ impl Requests {
 
     /// The request that ends when the program says so, if it is one.
     pub fn general(&self, handle: usize) -> Option<Arc<General>> {
-        match self.slab.get(handle)?.state() {
-            Some(State::General(general)) => Some(general.clone()),
+        match &self.slab.get(handle)?.state {
+            State::General(general) => Some(general.clone()),
             _ => None,
         }
     }
 
     /// Notes the task a persistent operation of many steps has become.
     pub fn started(&mut self, handle: usize, task: Arc<Task>) -> Result<()> {
-        self.slab.get_mut(handle).ok_or_else(gone)?.rest().state = State::Task(task);
+        self.slab.get_mut(handle).ok_or_else(gone)?.state = State::Task(task);
         Ok(())
     }
 
@@ -307,15 +316,13 @@ impl Requests {
         tagged: &mut Tagged,
         handle: usize,
     ) -> Result<Option<Again>> {
-        let Some(request) = self.slab.get_mut(handle) else {
-            return Err(bad(Class::Request, "MPI_REQUEST_NULL", handle, 0x180));
-        };
-        let owner = request.comm;
-        let Some(Rest { plan: Some(plan), state: state @ State::Inactive, partner }) =
-            request.rest.as_deref_mut()
+        self.check(tagged, handle)?;
+        let Some(Request { comm: owner, plan: Some(plan), state: state @ State::Inactive, partner }) =
+            self.slab.get_mut(handle)
         else {
             return Err(Error::new(Class::Request, "the request is not persistent, or has been started"));
         };
+        let owner = *owner;
         let (buffer, way) = match plan {
             Plan::Parts(_, Way::Send(..), ready) => {
                 ready.fill(false);
@@ -335,8 +342,7 @@ impl Requests {
             Way::Buffered(to, envelope) => {
                 let message = buffer.copy();
                 self.send_buffered(endpoint, tagged, (to, envelope), owner, message)?;
-                let request = self.slab.get_mut(handle).ok_or_else(gone)?;
-                request.rest().state = State::Good(Status::EMPTY);
+                self.slab.get_mut(handle).ok_or_else(gone)?.state = State::Good(Status::EMPTY);
                 return Ok(None);
             }
         };
@@ -351,14 +357,12 @@ impl Requests {
         handle: usize,
         parts: impl Iterator<Item = i32>,
     ) -> Result<()> {
-        let Some(request) = self.slab.get_mut(handle) else {
-            return Err(bad(Class::Request, "MPI_REQUEST_NULL", handle, 0x180));
-        };
-        let Some(Rest {
+        self.check(tagged, handle)?;
+        let Some(Request {
             state: state @ State::Filling,
             plan: Some(Plan::Parts(buffer, Way::Send(to, envelope, mode), ready)),
             ..
-        }) = request.rest.as_deref_mut()
+        }) = self.slab.get_mut(handle)
         else {
             return Err(Error::new(
                 Class::Request,
@@ -386,8 +390,9 @@ impl Requests {
     }
 
     /// The parts of a partitioned receive.
-    pub fn parts(&self, handle: usize) -> Result<usize> {
-        match self.get(handle)?.rest.as_ref().and_then(|rest| rest.plan.as_ref()) {
+    pub fn parts(&self, tagged: &Tagged, handle: usize) -> Result<usize> {
+        self.check(tagged, handle)?;
+        match self.slab.get(handle).and_then(|request| request.plan.as_ref()) {
             Some(Plan::Parts(_, Way::Receive(_) | Way::Nothing, parts)) => Ok(parts.len()),
             _ => Err(Error::new(Class::Request, "the request is not a partitioned receive")),
         }
@@ -420,28 +425,27 @@ impl Requests {
 
     /// Tries to take back an operation.
     pub fn cancel(&mut self, endpoint: &mut Endpoint, tagged: &mut Tagged, handle: usize) -> Result<()> {
-        let request = self.get(handle)?;
-        match request.state() {
-            None => tagged.cancel(endpoint, request.receive),
-            Some(State::Active(under_way)) => tagged.cancel(endpoint, *under_way),
-            Some(_) => false,
-        };
+        self.check(tagged, handle)?;
+        let under_way = plain_receive::receive(handle).or_else(|| match self.slab.get(handle)?.state {
+            State::Active(under_way) => Some(under_way),
+            _ => None,
+        });
+        under_way.map(|under_way| tagged.cancel(endpoint, under_way));
         Ok(())
     }
 
     /// Forgets a handle; what is under way goes on.
     pub fn free(&mut self, tagged: &mut Tagged, handle: usize) -> Result<()> {
-        self.get(handle)?;
+        self.check(tagged, handle)?;
         if handle == self.sent {
             return Ok(());
         }
-        let Some(request) = self.slab.remove(handle) else { return Ok(()) };
-        match request.rest.map(|rest| *rest) {
-            None => self.orphans.push(request.receive),
-            Some(Rest { state: State::Active(sent), partner: Partner::Receiver, .. }) => {
+        match self.slab.remove(handle) {
+            None => self.orphans.extend(plain_receive::receive(handle)),
+            Some(Request { state: State::Active(sent), partner: Partner::Receiver, .. }) => {
                 self.left_behind.push((sent, 0));
             }
-            Some(Rest { state: State::Active(receive), .. }) => self.orphans.push(receive),
+            Some(Request { state: State::Active(receive), .. }) => self.orphans.push(receive),
             Some(_) => {}
         }
         self.none_left_behind(tagged);
@@ -450,14 +454,14 @@ impl Requests {
 
     /// Ends receives from anybody, now that one who could have sent is gone.
     pub fn fail_wild(&mut self, endpoint: &mut Endpoint, tagged: &mut Tagged, peer: Peer) {
-        for rest in self.slab.iter_mut().filter_map(|request| request.rest.as_deref_mut()) {
-            let (State::Active(under_way), Partner::Any(comm)) = (&rest.state, &rest.partner) else {
+        for request in self.slab.iter_mut() {
+            let (State::Active(under_way), Partner::Any(comm)) = (&request.state, &request.partner) else {
                 continue;
             };
             if comm.has(peer) && tagged.cancel(endpoint, *under_way) {
                 tagged.take(*under_way);
                 let error = Some(send_error(SendError::Lost(peer)));
-                rest.state = Outcome { status: Status::EMPTY, error }.into();
+                request.state = Outcome { status: Status::EMPTY, error }.into();
             }
         }
     }
@@ -488,23 +492,6 @@ impl Requests {
 }
 
 impl Request {
-    fn new(comm: MPI_Comm, rest: Rest) -> Request {
-        Request { comm, rank: 0, receive: tagged::Request::NONE, rest: Some(Box::new(rest)) }
-    }
-
-    /// How far it is, unless it is a plain receive.
-    fn state(&self) -> Option<&State> {
-        self.rest.as_ref().map(|rest| &rest.state)
-    }
-
-    /// All about it; a plain receive becomes one like others.
-    fn rest(&mut self) -> &mut Rest {
-        let (partner, state) = (Partner::Rank(self.rank), State::Active(self.receive));
-        self.rest.get_or_insert_with(|| Box::new(Rest { partner, state, plan: None }))
-    }
-}
-
-impl Rest {
     /// Whether it is done for good, went well, and there is nothing to find out about it.
     fn is_plainly_done(&self, tagged: &Tagged) -> bool {
         self.plan.is_none()
@@ -544,6 +531,11 @@ fn state_of_receive(partner: &Partner, received: Received) -> State {
         Received::Done(status) => partner.outcome(&status).into(),
         Received::Pending(request) => State::Active(request),
     }
+}
+
+#[cold]
+fn unknown(handle: usize) -> Error {
+    bad(Class::Request, "MPI_REQUEST_NULL", handle, 0x180)
 }
 
 #[cold]

@@ -2,10 +2,8 @@
 //!
 //! Handles have the form of those of [`crate::table`], so a stale one is found out in the same way.
 
-use crate::table::DYNAMIC;
+use crate::table::{DYNAMIC, GENERATION_SHIFT, KIND_SHIFT};
 
-const KIND_SHIFT: u32 = 32;
-const GENERATION_SHIFT: u32 = 36;
 const GENERATION_MASK: u32 = (1 << 27) - 1;
 
 /// Objects of one kind, by handle.
@@ -23,7 +21,7 @@ impl<T> Slab<T> {
     }
 
     /// A handle for a new object.
-    #[inline(always)]
+    #[inline]
     pub fn insert(&mut self, object: T) -> usize {
         let index = match self.free.pop() {
             Some(index) => index as usize,
@@ -32,8 +30,7 @@ impl<T> Slab<T> {
                 self.slots.len() - 1
             }
         };
-        // A free slot holds nothing to be dropped.
-        std::mem::forget(self.slots[index].1.replace(object));
+        self.slots[index].1 = Some(object);
         self.encode(index)
     }
 
@@ -65,16 +62,6 @@ impl<T> Slab<T> {
         *generation = (*generation + 1) & GENERATION_MASK;
         self.free.push(index as u32);
         Some(taken)
-    }
-
-    /// Forgets the object of a handle, which holds nothing to be dropped; then the handle names nothing.
-    #[inline(always)]
-    pub fn discard(&mut self, handle: usize) {
-        let Some(index) = self.index(handle) else { return };
-        let (generation, object) = &mut self.slots[index];
-        std::mem::forget(object.take());
-        *generation = (*generation + 1) & GENERATION_MASK;
-        self.free.push(index as u32);
     }
 
     /// The handle whose low half is `low`, for `MPI_…_fromint`.

@@ -11,8 +11,10 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 /// Handles below this are predefined.
 pub const DYNAMIC: usize = 0x1000;
 
-const KIND_SHIFT: u32 = 32;
-const GENERATION_SHIFT: u32 = 36;
+/// Where in a handle its kind is.
+pub const KIND_SHIFT: u32 = 32;
+/// Where in a handle its generation is.
+pub const GENERATION_SHIFT: u32 = 36;
 const GENERATION_MASK: u32 = (1 << 27) - 1;
 
 /// The objects of one kind.

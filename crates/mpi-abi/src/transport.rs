@@ -5,7 +5,7 @@
 //!
 //! Each communicator has two contexts: an even one for the program's messages, an odd one for what collective calls send.
 
-use crate::boundary::Gate;
+use crate::boundary::{Gate, Inside};
 use crate::message::kept;
 use crate::object::Comm;
 use crate::request::Requests;
@@ -42,6 +42,9 @@ pub struct Net {
     ending: AtomicBool,
     line: Line,
 }
+
+/// The endpoint and what is under way, until it is closed; nobody else uses them meanwhile.
+pub type Alone<'a> = Inside<'a, Option<Box<(Endpoint, Layer)>>>;
 
 #[derive(Debug)]
 enum Line {
@@ -108,8 +111,9 @@ impl Net {
     pub fn with<R>(&self, body: impl FnOnce(&mut Endpoint, &mut Layer) -> R) -> Result<R> {
         match &self.line {
             Line::One(gate) => {
-                let result = gate.enter(|pair| pair.as_mut().map(|pair| body(&mut pair.0, &mut pair.1)))?;
-                result.ok_or_else(ended)
+                let mut inside = gate.enter()?;
+                let (endpoint, layer) = inside.as_deref_mut().ok_or_else(ended)?;
+                Ok(body(endpoint, layer))
             }
             Line::Many(line) => {
                 let shared = line.read().unwrap_or_else(PoisonError::into_inner);
@@ -118,12 +122,14 @@ impl Net {
         }
     }
 
-    /// [`Net::with`] for the short way of something that has a long one too: `None` if several threads may call, or none may, and the long
-    /// way is to be taken, which also knows what is wrong.
+    /// What [`Net::with`] uses, for the short way of something that has a long one too: `None` if several threads may call, or none may, and
+    /// the long way is to be taken, which also knows what is wrong.
     #[inline(always)]
-    pub fn with_alone<R>(&self, body: impl FnOnce(&mut Endpoint, &mut Layer) -> Option<R>) -> Option<R> {
-        let Line::One(gate) = &self.line else { return None };
-        gate.try_enter(|pair| pair.as_mut().and_then(|pair| body(&mut pair.0, &mut pair.1))).flatten()
+    pub fn alone(&self) -> Option<Alone<'_>> {
+        match &self.line {
+            Line::One(gate) => gate.try_enter(),
+            Line::Many(_) => None,
+        }
     }
 
     /// Makes progress until `done` says so; tasks go on meanwhile.
@@ -170,15 +176,13 @@ impl Net {
             |endpoint: &mut Endpoint, layer: &mut Layer| layer.tagged.advance(endpoint) && done(layer);
         match &self.line {
             Line::One(gate) => {
+                let mut inside = gate.enter()?;
+                let (endpoint, layer) = inside.as_deref_mut().ok_or_else(ended)?;
                 let waiting = Waiting { what, on: None };
-                let wait = |pair: &mut Option<Box<(Endpoint, Layer)>>| {
-                    let (endpoint, layer) = &mut **pair.as_mut().ok_or_else(ended)?;
-                    endpoint.wait_for(waiting, layer, None, done).map_err(wait_error)?;
-                    // The program may compute for long now.
-                    endpoint.flush();
-                    Ok(then(layer))
-                };
-                gate.enter(wait)?
+                endpoint.wait_for(waiting, layer, None, done).map_err(wait_error)?;
+                // The program may compute for long now.
+                endpoint.flush();
+                Ok(then(layer))
             }
             Line::Many(line) => {
                 let shared = line.read().unwrap_or_else(PoisonError::into_inner);
@@ -207,11 +211,12 @@ impl Net {
         };
         loop {
             match &self.line {
-                Line::One(gate) => gate.enter(|pair| {
-                    let (endpoint, layer) = &mut **pair.as_mut().ok_or_else(self::ended)?;
+                Line::One(gate) => {
+                    let mut inside = gate.enter()?;
+                    let (endpoint, layer) = inside.as_deref_mut().ok_or_else(self::ended)?;
                     let waiting = Waiting { what, on: None };
-                    endpoint.watch_for(waiting, layer, None, &mut look).map_err(wait_error)
-                })??,
+                    endpoint.watch_for(waiting, layer, None, &mut look).map_err(wait_error)?;
+                }
                 Line::Many(line) => {
                     let shared = line.read().unwrap_or_else(PoisonError::into_inner);
                     let shared = shared.as_ref().ok_or_else(self::ended)?;
@@ -477,7 +482,7 @@ impl Net {
         self.ending.store(true, Ordering::Relaxed);
         self.all_gather(world, world.next_tag(), &[])?;
         match &self.line {
-            Line::One(gate) => drop(gate.enter(Option::take)?),
+            Line::One(gate) => drop(gate.enter()?.take()),
             Line::Many(line) => drop(line.write().unwrap_or_else(PoisonError::into_inner).take()),
         }
         Ok(())

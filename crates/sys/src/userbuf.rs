@@ -47,6 +47,17 @@ impl UserBuf {
         self.len == 0
     }
 
+    /// The first `len` bytes of it, or all if they are fewer.
+    ///
+    /// ```
+    /// use barewire_sys::userbuf::UserBuf;
+    /// assert_eq!(UserBuf::EMPTY.first(3).len(), 0);
+    /// ```
+    #[inline(always)]
+    pub fn first(&self, len: usize) -> UserBuf {
+        UserBuf { len: len.min(self.len), ..*self }
+    }
+
     /// A place to write `len` bytes at `offset`.
     #[inline(always)]
     pub fn wire_mut(&self, offset: usize, len: usize) -> Option<WireMut<'_>> {

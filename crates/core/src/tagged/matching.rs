@@ -63,19 +63,43 @@ impl Want {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
     /// Of a receive with a wildcard only what it has of a key.
-    key: Key,
+    envelope: u64,
+    from: Peer,
     /// Next in the chain, or in a list of free places.
     pub next: u32,
     turn: u64,
 }
 
 impl Link {
-    /// Whom a receive is from, or a message; no peer's number if it is from anybody.
-    pub fn peer(&self) -> Peer {
-        self.key.from
+    pub const LOOSE: Link = Link { envelope: 0, from: Peer(u32::MAX), next: NONE, turn: 0 };
+
+    #[inline(always)]
+    fn new(key: Key, turn: u64) -> Link {
+        Link { envelope: key.envelope, from: key.from, next: NONE, turn }
     }
 
-    pub const LOOSE: Link = Link { key: Key { envelope: 0, from: Peer(u32::MAX) }, next: NONE, turn: 0 };
+    #[inline(always)]
+    fn key(&self) -> Key {
+        Key { envelope: self.envelope, from: self.from }
+    }
+
+    /// Whom a receive is from, or a message; no peer's number if it is from anybody.
+    #[inline(always)]
+    pub fn peer(&self) -> Peer {
+        self.from
+    }
+
+    /// The tag of a receive or a message; -1 if it is any.
+    #[inline(always)]
+    pub fn tag(&self) -> i32 {
+        Envelope::from_imm(self.envelope).tag
+    }
+
+    /// The message has come, from whom and with which envelope it may.
+    #[inline(always)]
+    pub fn came(&mut self, from: Peer, envelope: Envelope) {
+        (self.envelope, self.from) = (envelope.to_imm(), from);
+    }
 }
 
 /// Something with a link.
@@ -124,21 +148,23 @@ impl Chains {
         (mixed >> 40) as usize & (self.ends.len() - 1)
     }
 
-    /// Hangs a node at the end of its chain.
+    /// Hangs a node at the end of its chain, and gives it.
     #[inline(always)]
-    fn push<N: Linked>(&mut self, nodes: &mut [N], at: u32) {
+    fn push<'a, N: Linked>(&mut self, nodes: &'a mut [N], at: u32, link: Link) -> &'a mut N {
         if self.count >= self.ends.len() * 2 {
             self.grow(nodes);
         }
         self.count += 1;
-        self.hang(nodes, at);
+        self.hang(nodes, at, &link.key());
+        let node = &mut nodes[at as usize];
+        *node.link_mut() = link;
+        node
     }
 
+    /// Hangs a node with this key, which is to have nothing next to it, at the end of its chain.
     #[inline(always)]
-    fn hang<N: Linked>(&mut self, nodes: &mut [N], at: u32) {
-        let link = nodes[at as usize].link_mut();
-        link.next = NONE;
-        let bucket = self.bucket(&link.key);
+    fn hang<N: Linked>(&mut self, nodes: &mut [N], at: u32, key: &Key) {
+        let bucket = self.bucket(key);
         let (first, last) = &mut self.ends[bucket];
         if *first == NONE {
             (*first, *last) = (at, at);
@@ -158,7 +184,12 @@ impl Chains {
         }
         all.sort_by_key(|&at| nodes[at as usize].link().turn);
         self.ends = vec![(NONE, NONE); self.ends.len() * 4];
-        all.into_iter().for_each(|at| self.hang(nodes, at));
+        for at in all {
+            let link = nodes[at as usize].link_mut();
+            link.next = NONE;
+            let key = link.key();
+            self.hang(nodes, at, &key);
+        }
     }
 
     /// The earliest with this key.
@@ -167,7 +198,7 @@ impl Chains {
         let mut at = self.ends[self.bucket(key)].0;
         while at != NONE {
             let link = nodes[at as usize].link();
-            if link.key == *key {
+            if link.key() == *key {
                 return Some(at);
             }
             at = link.next;
@@ -208,7 +239,7 @@ impl Chains {
 
     /// Takes out a node that is in a chain.
     fn remove<N: Linked>(&mut self, nodes: &mut [N], target: u32) {
-        let key = nodes[target as usize].link().key;
+        let key = nodes[target as usize].link().key();
         self.take(nodes, &key, |at, _| at == target);
     }
 }
@@ -237,22 +268,27 @@ impl Posted {
     #[inline]
     pub fn post<N: Linked>(&mut self, nodes: &mut [N], want: Want, at: u32) {
         if let (Some(from), Some(tag)) = (want.from, want.tag) {
-            return self.post_exact(nodes, from, Envelope { context: want.context, tag }, at);
+            self.post_exact(nodes, from, Envelope { context: want.context, tag }, at);
+            return;
         }
         self.turn += 1;
         let (from, tag) = (want.from.unwrap_or(Peer(u32::MAX)), want.tag.unwrap_or(-1));
         let key = Key::new(from, Envelope { context: want.context, tag });
-        *nodes[at as usize].link_mut() = Link { key, next: NONE, turn: self.turn };
+        *nodes[at as usize].link_mut() = Link::new(key, self.turn);
         self.wild.insert(self.turn, (want, at));
     }
 
-    /// Posts the receive `at`, which has no wildcard.
+    /// Posts the receive `at`, which has no wildcard, and gives it.
     #[inline(always)]
-    pub fn post_exact<N: Linked>(&mut self, nodes: &mut [N], from: Peer, envelope: Envelope, at: u32) {
+    pub fn post_exact<'a, N: Linked>(
+        &mut self,
+        nodes: &'a mut [N],
+        from: Peer,
+        envelope: Envelope,
+        at: u32,
+    ) -> &'a mut N {
         self.turn += 1;
-        let key = Key::new(from, envelope);
-        *nodes[at as usize].link_mut() = Link { key, next: NONE, turn: self.turn };
-        self.exact.push(nodes, at);
+        self.exact.push(nodes, at, Link::new(Key::new(from, envelope), self.turn))
     }
 
     /// Takes out the receive that a message is for.
@@ -260,7 +296,7 @@ impl Posted {
     pub fn find<N: Linked>(&mut self, nodes: &mut [N], from: Peer, envelope: Envelope) -> Option<u32> {
         if self.wild.is_empty() {
             let key = Key::new(from, envelope);
-            return self.exact.take(nodes, &key, |_, link| link.key == key);
+            return self.exact.take(nodes, &key, |_, link| link.key() == key);
         }
         self.find_first(nodes, from, envelope)
     }
@@ -327,7 +363,7 @@ impl<T> Waiting<T> {
 
     pub fn push(&mut self, from: Peer, envelope: Envelope, message: T) {
         self.turn += 1;
-        let link = Link { key: Key::new(from, envelope), next: NONE, turn: self.turn };
+        let link = Link::new(Key::new(from, envelope), self.turn);
         let node = Node { link, value: Some(message) };
         let at = if self.free == NONE {
             self.nodes.push(node);
@@ -337,7 +373,7 @@ impl<T> Waiting<T> {
             self.free = std::mem::replace(&mut self.nodes[at as usize], node).link.next;
             at
         };
-        self.chains.push(&mut self.nodes, at);
+        self.chains.push(&mut self.nodes, at, link);
         self.order.insert((envelope.context, self.turn), at);
     }
 
@@ -351,7 +387,7 @@ impl<T> Waiting<T> {
         match want.exact() {
             Some(key) => self.chains.first(&self.nodes, &key),
             None => self.in_context(want.context).find(|&at| {
-                let key = self.nodes[at as usize].link.key;
+                let key = self.nodes[at as usize].link.key();
                 want.takes(key.from, key.envelope())
             }),
         }
@@ -364,7 +400,7 @@ impl<T> Waiting<T> {
     /// The earliest message that a receive would take.
     pub fn peek(&self, want: &Want) -> Option<(Peer, Envelope, &T)> {
         let node = &self.nodes[self.locate(want)? as usize];
-        Some((node.link.peer(), node.link.key.envelope(), node.value.as_ref()?))
+        Some((node.link.peer(), node.link.key().envelope(), node.value.as_ref()?))
     }
 
     /// Takes out the earliest message that a receive takes.
@@ -387,8 +423,8 @@ impl<T> Waiting<T> {
     }
 
     fn take_at(&mut self, at: u32) -> Option<(Peer, Envelope, T)> {
-        let Link { key, turn, .. } = self.nodes[at as usize].link;
-        let (from, envelope) = (key.from, key.envelope());
+        let link = self.nodes[at as usize].link;
+        let (from, envelope, turn) = (link.from, link.key().envelope(), link.turn);
         self.order.remove(&(envelope.context, turn));
         self.chains.remove(&mut self.nodes, at);
         let node = &mut self.nodes[at as usize];

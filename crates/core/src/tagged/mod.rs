@@ -18,7 +18,7 @@ mod send;
 pub use body::{Exported, Gather, Scatter, Sink, Source};
 pub use matching::{Envelope, Want};
 pub use receive::{Matched, Received};
-pub use requests::{Failure, Request, Status};
+pub use requests::{Failure, Note, Request, Status};
 pub use send::{Mode, Sent};
 
 use std::collections::VecDeque;
@@ -34,7 +34,7 @@ use fetch::Fetching;
 use matching::{Posted, Waiting};
 use parts::Stream;
 use receive::{Unexpected, take_credit};
-use requests::{Requests, State};
+use requests::Requests;
 
 /// A short message, whole or in several packets; the immediate is its envelope.
 pub(crate) const EAGER: Port = Port(0xfff0);
@@ -168,15 +168,38 @@ impl Tagged {
     }
 
     /// The outcome of a request that has ended.
-    #[inline(always)]
-    pub fn look(&self, request: Request) -> Option<&Status> {
+    #[inline]
+    pub fn look(&self, request: Request) -> Option<Status> {
         self.requests.look(request)
+    }
+
+    /// What its owner noted of a receive that was [posted](Tagged::post_now) with a note, unless that has been taken.
+    #[inline]
+    pub fn note(&self, request: Request) -> Option<Note> {
+        self.requests.note(request)
     }
 
     /// The outcome of a request that has ended; then it is forgotten.
     #[inline]
     pub fn take(&mut self, request: Request) -> Option<Status> {
         self.requests.take(request)
+    }
+
+    /// Notes something of a receive that has not been taken.
+    pub fn set_note(&mut self, request: Request, note: Note) {
+        self.requests.set_note(request, note);
+    }
+
+    /// [`Tagged::take`] for a receive [posted](Tagged::post_now) into a caller's buffer that has ended well, with what its owner noted;
+    /// `None` for every other request, of which nothing is taken.
+    #[inline(always)]
+    pub fn take_good(&mut self, request: Request) -> Option<(Status, Note)> {
+        self.requests.take_good(request)
+    }
+
+    /// The request under way that has this [slot](Request::slot), if there is one.
+    pub fn in_slot(&self, slot: u32) -> Option<Request> {
+        self.requests.in_use(slot)
     }
 
     /// From now on [`Tagged::next_end`] tells which requests have ended, so that nobody has to look at the others.
@@ -286,7 +309,7 @@ impl Deliver for Tagged {
         self.pushing.retain(|&other| other != peer);
         self.ending.retain(|sending| sending.to() != peer);
         for request in self.requests.involving(peer) {
-            if let Some(State::Posted { .. } | State::PostedUser) = self.requests.get(request) {
+            if self.requests.is_posted(request) {
                 self.posted.withdraw(&mut self.requests.slots, request.slot);
             }
             self.requests.finish(request, Status::failed(peer, Failure::Lost(peer)));

@@ -9,7 +9,7 @@ use barewire_sys::wirebuf::Places;
 use super::body::Sink;
 use super::fetch::{Fetched, Shown};
 use super::matching::{Envelope, Linked, Want};
-use super::requests::{Failure, Request, State, Status};
+use super::requests::{Failure, Note, Request, State, Status};
 use super::{
     ACCEPT, CREDIT, EAGER, KEEP_BYTES, KEPT_CREDITS_MAX, MATCHED, OFFERS_MAX, RECALL, RECALLED, REST, Tagged,
 };
@@ -95,7 +95,8 @@ impl Tagged {
     }
 
     /// Posts a receive into a caller's buffer, from one peer and with one tag, if no message waits and the peer is there; `None` if not,
-    /// and nothing has happened. Then [`Tagged::receive`] is the way. [`Tagged::send_now`] has an example.
+    /// and nothing has happened. Then [`Tagged::receive`] is the way. The note comes back with [`Tagged::take_good`].
+    /// [`Tagged::send_now`] has an example.
     #[inline(always)]
     pub fn post_now(
         &mut self,
@@ -103,13 +104,14 @@ impl Tagged {
         from: Peer,
         envelope: Envelope,
         buffer: UserBuf,
+        note: Note,
     ) -> Option<Request> {
         if !self.waiting.is_empty() || endpoint.is_told_lost(from) {
             return None;
         }
         let slot = self.requests.next_slot();
-        self.posted.post_exact(&mut self.requests.slots, from, envelope, slot);
-        Some(self.requests.add_posted(slot, buffer))
+        let place = self.posted.post_exact(&mut self.requests.slots, from, envelope, slot);
+        Some(place.post(slot, buffer, note))
     }
 
     /// Receives a short message of a neighbour's of at most `most` bytes, from one peer and with one tag, if it is the next thing that comes from
@@ -198,7 +200,7 @@ impl Tagged {
         let slot = self.requests.next_slot();
         self.posted.post(&mut self.requests.slots, want, slot);
         Received::Pending(match sink {
-            Sink::User(buffer) => self.requests.add_posted(slot, buffer),
+            Sink::User(buffer) => self.requests.slots[slot as usize].post(slot, buffer, [0; 2]),
             sink => self.requests.add_at(slot, State::Posted { sink }),
         })
     }
@@ -289,13 +291,13 @@ impl Tagged {
 
     /// Ends a request that has not begun.
     fn withdraw(&mut self, request: Request) -> bool {
+        if self.requests.is_posted(request) {
+            let from = self.requests.slots[request.slot as usize].link().peer();
+            self.posted.withdraw(&mut self.requests.slots, request.slot);
+            self.requests.finish(request, Status::failed(from, Failure::Cancelled));
+            return true;
+        }
         match self.requests.get(request) {
-            Some(State::Posted { .. } | State::PostedUser) => {
-                let from = self.requests.slots[request.slot as usize].link().peer();
-                self.posted.withdraw(&mut self.requests.slots, request.slot);
-                self.requests.finish(request, Status::failed(from, Failure::Cancelled));
-                true
-            }
             Some(&State::Queued { to, .. }) => {
                 self.peers[to.index()].queue.retain(|&queued| queued != request);
                 self.requests.finish(request, Status::failed(to, Failure::Cancelled));
@@ -377,7 +379,7 @@ impl Tagged {
         match self.posted.find(&mut self.requests.slots, from, envelope) {
             Some(slot) => {
                 let len = packet.total;
-                self.requests.fill(slot, from, envelope.tag, &mut packet);
+                self.requests.fill(slot, from, envelope, &mut packet);
                 self.give_back(endpoint, from, len + KEEP_BYTES);
                 Flow::Continue
             }

@@ -23,9 +23,31 @@ impl Request {
     /// No request: it has always ended.
     pub const NONE: Request = Request { slot: u32::MAX, generation: 0 };
 
+    /// How many generations there are before their numbers come again: those take 27 bits.
+    pub const GENERATIONS: u32 = 1 << 27;
+
+    /// The request with this slot and generation, of whom both were asked before.
+    ///
+    /// ```
+    /// use barewire_core::tagged::Request;
+    /// let none = Request::NONE;
+    /// assert_eq!(Request::of(none.slot(), none.generation()), none);
+    /// ```
+    #[inline(always)]
+    pub fn of(slot: u32, generation: u32) -> Request {
+        Request { slot, generation }
+    }
+
     /// A small number that no other request under way has, for tables of one's own.
+    #[inline(always)]
     pub fn slot(self) -> u32 {
         self.slot
+    }
+
+    /// How many requests had its slot before it, modulo [`Request::GENERATIONS`].
+    #[inline(always)]
+    pub fn generation(self) -> u32 {
+        self.generation
     }
 
     pub(crate) fn to_wire(self) -> u64 {
@@ -85,7 +107,7 @@ impl Status {
     }
 }
 
-/// What a request is doing.
+/// What a request is doing that is not all in its slot.
 #[derive(Debug)]
 pub(crate) enum State {
     /// A send that has not found room yet.
@@ -96,25 +118,48 @@ pub(crate) enum State {
     Pushing { sending: Sending, tag: i32, len: u64, base: u64, source: Source },
     /// A receive that waits for its message.
     Posted { sink: Sink },
-    /// A receive into a caller's buffer, which its slot has, that waits for its message.
-    PostedUser,
     /// A receive whose message, from `base` on, is arriving.
     Arriving { from: Peer, tag: i32, len: u64, base: u64, got: u64, expected: u64, sink: Sink },
-    /// Ended; its slot has its outcome.
+    /// Ended, as its status says.
     Done,
-    /// Of no request.
-    Free,
 }
 
-/// A place for a request.
+/// How far a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// There is none.
+    Free,
+    /// A receive into a caller's buffer waits for its message.
+    Posted,
+    /// The message for such a receive has come and had room: the slot says whose, with which tag, how long.
+    Good,
+    /// Its state says.
+    Other,
+}
+
+/// A place for a request, and all that a short receive needs: one cache line, which posting, matching and completing it share.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Slot {
     /// Where it hangs while it is a posted receive; and the next free slot, while it is free.
     link: Link,
     generation: u32,
-    state: State,
-    /// What short receives need lies beside the state, not in it: it is written word by word, straight to where it stays.
+    stage: Stage,
+    /// Where the message goes, and from [`Stage::Good`] on where it is.
     buffer: UserBuf,
+    note: Note,
+}
+
+const _: () = assert!(size_of::<Slot>() == 64);
+
+/// What the owner of a receive wants to know of it when it has ended: two words of its own.
+pub type Note = [u64; 2];
+
+/// The rest that is to know of a request.
+#[derive(Debug)]
+struct Rest {
+    /// [`State::Done`], unless the slot refers to it.
+    state: State,
     status: Status,
 }
 
@@ -130,16 +175,26 @@ impl Linked for Slot {
     }
 }
 
-/// Replaces a state that has nothing to drop, without a look at what that might be.
-#[inline(always)]
-fn overwrite(state: &mut State, new: State) {
-    debug_assert!(matches!(state, State::Free | State::Done | State::PostedUser));
-    std::mem::forget(std::mem::replace(state, new));
+impl Slot {
+    /// Has a receive into a caller's buffer, which waits for its message.
+    #[inline(always)]
+    pub fn post(&mut self, slot: u32, buffer: UserBuf, note: Note) -> Request {
+        (self.buffer, self.note, self.stage) = (buffer, note, Stage::Posted);
+        Request { slot, generation: self.generation }
+    }
+
+    /// The outcome of a receive that has ended well.
+    #[inline(always)]
+    fn good(&self) -> Status {
+        Status::good(self.link.peer(), self.link.tag(), self.buffer.len() as u64)
+    }
 }
 
 #[derive(Debug)]
 pub(crate) struct Requests {
     pub slots: Vec<Slot>,
+    /// One for each slot.
+    rest: Vec<Rest>,
     /// The first of the free slots.
     free: u32,
     /// Requests in the order in which they ended, where somebody asked for that.
@@ -148,7 +203,7 @@ pub(crate) struct Requests {
 
 impl Requests {
     pub fn new() -> Requests {
-        Requests { slots: Vec::new(), free: NONE, ended: None }
+        Requests { slots: Vec::new(), rest: Vec::new(), free: NONE, ended: None }
     }
 
     #[inline]
@@ -170,73 +225,105 @@ impl Requests {
 
     #[cold]
     fn new_slot(&mut self) -> u32 {
-        let (buffer, status) = (UserBuf::EMPTY, Status::good(Peer(0), 0, 0));
-        self.slots.push(Slot { link: Link::LOOSE, generation: 0, state: State::Free, buffer, status });
+        let (link, buffer) = (Link::LOOSE, UserBuf::EMPTY);
+        self.slots.push(Slot { link, generation: 0, stage: Stage::Free, buffer, note: [0; 2] });
+        self.rest.push(Rest { state: State::Done, status: Status::good(Peer(0), 0, 0) });
         (self.slots.len() - 1) as u32
     }
 
     #[inline]
     pub fn add_at(&mut self, slot: u32, state: State) -> Request {
-        self.slots[slot as usize].state = state;
+        self.rest[slot as usize].state = state;
+        self.slots[slot as usize].stage = Stage::Other;
         self.in_slot(slot)
-    }
-
-    /// A receive in a slot that has just become its own.
-    #[inline(always)]
-    pub fn add_posted(&mut self, slot: u32, buffer: UserBuf) -> Request {
-        let place = &mut self.slots[slot as usize];
-        place.buffer = buffer;
-        overwrite(&mut place.state, State::PostedUser);
-        Request { slot, generation: place.generation }
     }
 
     /// A request that has ended, in a slot that has just become its own.
     pub fn add_done(&mut self, slot: u32, status: Status) -> Request {
-        self.slots[slot as usize].status = status;
+        self.rest[slot as usize].status = status;
         self.add_at(slot, State::Done)
     }
 
     /// Takes a posted receive's place for its message; `None` if there is no such receive. The request counts as ended until it
     /// has another state.
     pub fn take_sink(&mut self, slot: u32) -> Option<Sink> {
-        let place = &mut self.slots[slot as usize];
-        match std::mem::replace(&mut place.state, State::Done) {
+        let (place, rest) = (&mut self.slots[slot as usize], &mut self.rest[slot as usize]);
+        if place.stage == Stage::Posted {
+            place.stage = Stage::Other;
+            return Some(Sink::User(place.buffer));
+        }
+        match std::mem::replace(&mut rest.state, State::Done) {
             State::Posted { sink } => Some(sink),
-            State::PostedUser => Some(Sink::User(place.buffer)),
             other => {
-                place.state = other;
+                rest.state = other;
                 None
             }
         }
     }
 
-    /// How a request ended.
+    /// The slot of a request, unless that has been taken.
     #[inline(always)]
-    pub fn look(&self, request: Request) -> Option<&Status> {
+    fn slot_of(&self, request: Request) -> Option<&Slot> {
         let slot = self.slots.get(request.slot as usize)?;
-        (slot.generation == request.generation && matches!(slot.state, State::Done)).then_some(&slot.status)
+        (slot.generation == request.generation && slot.stage != Stage::Free).then_some(slot)
+    }
+
+    /// What its owner said of a request that has not been taken.
+    #[inline]
+    pub fn note(&self, request: Request) -> Option<Note> {
+        self.slot_of(request).map(|slot| slot.note)
+    }
+
+    pub fn set_note(&mut self, request: Request, note: Note) {
+        if self.slot_of(request).is_some() {
+            self.slots[request.slot as usize].note = note;
+        }
+    }
+
+    /// How a request ended.
+    #[inline]
+    pub fn look(&self, request: Request) -> Option<Status> {
+        let slot = self.slot_of(request)?;
+        match slot.stage {
+            Stage::Good => Some(slot.good()),
+            Stage::Other => self.rest_of(request).filter(|rest| rest.is_done()).map(|rest| rest.status),
+            Stage::Posted | Stage::Free => None,
+        }
     }
 
     #[inline]
+    fn rest_of(&self, request: Request) -> Option<&Rest> {
+        self.rest.get(request.slot as usize)
+    }
+
+    /// What a request is doing; `None` if its slot says.
+    #[inline]
     pub fn get(&self, request: Request) -> Option<&State> {
-        match self.slots.get(request.slot as usize) {
-            Some(slot) if slot.generation == request.generation => Some(&slot.state),
-            _ => None,
-        }
+        let in_rest = self.slot_of(request)?.stage == Stage::Other;
+        self.rest_of(request).filter(|_| in_rest).map(|rest| &rest.state)
     }
 
     #[inline]
     pub fn get_mut(&mut self, request: Request) -> Option<&mut State> {
-        match self.slots.get_mut(request.slot as usize) {
-            Some(slot) if slot.generation == request.generation => Some(&mut slot.state),
-            _ => None,
-        }
+        let in_rest = self.slot_of(request)?.stage == Stage::Other;
+        self.rest.get_mut(request.slot as usize).filter(|_| in_rest).map(|rest| &mut rest.state)
+    }
+
+    /// Whether it is a receive that waits for its message.
+    pub fn is_posted(&self, request: Request) -> bool {
+        let in_slot = self.slot_of(request).is_some_and(|slot| slot.stage == Stage::Posted);
+        in_slot || matches!(self.get(request), Some(State::Posted { .. }))
     }
 
     /// The request in a slot, which must be in use.
     #[inline]
     pub fn in_slot(&self, slot: u32) -> Request {
         Request { slot, generation: self.slots[slot as usize].generation }
+    }
+
+    /// The request in a slot, if there is one.
+    pub fn in_use(&self, slot: u32) -> Option<Request> {
+        self.slots.get(slot as usize).filter(|place| place.stage != Stage::Free).map(|_| self.in_slot(slot))
     }
 
     /// Replaces a request's state and gives the old one.
@@ -247,8 +334,8 @@ impl Requests {
 
     #[inline]
     pub fn finish(&mut self, request: Request, status: Status) {
-        if self.replace(request, State::Done).is_some() {
-            self.slots[request.slot as usize].status = status;
+        if self.slot_of(request).is_some() {
+            self.add_done(request.slot, status);
         }
         self.note_end(request);
     }
@@ -263,55 +350,89 @@ impl Requests {
 
     #[inline]
     pub fn is_done(&self, request: Request) -> bool {
-        matches!(self.get(request), None | Some(State::Done | State::Free))
+        match self.slot_of(request).map(|slot| slot.stage) {
+            Some(Stage::Posted) => false,
+            Some(Stage::Other) => self.rest_of(request).is_none_or(Rest::is_done),
+            Some(Stage::Good | Stage::Free) | None => true,
+        }
     }
 
     /// The whole of a message for the posted receive in `slot` has come.
     #[inline(always)]
-    pub fn fill(&mut self, slot: u32, from: Peer, tag: i32, packet: &mut Incoming<'_>) {
+    pub fn fill(&mut self, slot: u32, from: Peer, envelope: Envelope, packet: &mut Incoming<'_>) {
         let place = &mut self.slots[slot as usize];
+        let (len, room) = (packet.total, place.buffer.len() as u64);
+        if place.stage != Stage::Posted || len > room {
+            return self.fill_other(slot, from, envelope.tag, packet);
+        }
+        take_user(&place.buffer, 0, packet);
+        place.link.came(from, envelope);
+        place.buffer = place.buffer.first(len as usize);
+        place.stage = Stage::Good;
+        if self.ended.is_some() {
+            self.note_end(self.in_slot(slot));
+        }
+    }
+
+    /// The same for a receive into something else, or into too little.
+    #[cold]
+    #[inline(never)]
+    fn fill_other(&mut self, slot: u32, from: Peer, tag: i32, packet: &mut Incoming<'_>) {
         let len = packet.total;
-        let capacity = match &mut place.state {
-            state @ State::PostedUser => {
-                take_user(&place.buffer, 0, packet);
-                overwrite(state, State::Done);
-                place.buffer.len() as u64
-            }
-            State::Posted { sink } => {
-                sink.take(0, packet);
-                let capacity = sink.capacity();
-                place.state = State::Done;
-                capacity
-            }
-            _ => return,
-        };
-        place.status = Status::received(from, tag, len, capacity);
-        let request = Request { slot, generation: place.generation };
+        let Some(mut sink) = self.take_sink(slot) else { return };
+        sink.take(0, packet);
+        let request = self.add_done(slot, Status::received(from, tag, len, sink.capacity()));
         self.note_end(request);
     }
 
     #[inline(always)]
     pub fn take(&mut self, request: Request) -> Option<Status> {
-        let slot = self.slots.get_mut(request.slot as usize)?;
-        if slot.generation != request.generation || !matches!(slot.state, State::Done) {
+        let status = self.look(request)?;
+        self.release(request);
+        Some(status)
+    }
+
+    /// [`Requests::take`] for a receive that has ended well, with its owner's note; `None` for every other request.
+    #[inline(always)]
+    pub fn take_good(&mut self, request: Request) -> Option<(Status, Note)> {
+        let slot = self.slots.get(request.slot as usize)?;
+        if slot.generation != request.generation || slot.stage != Stage::Good {
             return None;
         }
-        overwrite(&mut slot.state, State::Free);
-        slot.generation = slot.generation.wrapping_add(1);
+        let told = (slot.good(), slot.note);
+        self.release(request);
+        Some(told)
+    }
+
+    /// Frees the slot of a request that has ended.
+    #[inline(always)]
+    fn release(&mut self, request: Request) {
+        let slot = &mut self.slots[request.slot as usize];
+        slot.stage = Stage::Free;
+        slot.generation = (slot.generation + 1) % Request::GENERATIONS;
         slot.link.next = std::mem::replace(&mut self.free, request.slot);
-        Some(slot.status)
     }
 
     /// Requests that cannot end without `peer`.
     pub fn involving(&self, peer: Peer) -> Vec<Request> {
-        let needs = |slot: &Slot| match &slot.state {
-            State::Queued { to, .. } | State::Offered { to, .. } => *to == peer,
-            State::Pushing { sending, .. } => sending.to() == peer,
-            State::Arriving { from, .. } => *from == peer,
-            State::Posted { .. } | State::PostedUser => slot.link.peer() == peer,
-            State::Done | State::Free => false,
+        let needs = |(slot, rest): &(&Slot, &Rest)| match slot.stage {
+            Stage::Posted => slot.link.peer() == peer,
+            Stage::Good | Stage::Free => false,
+            Stage::Other => match &rest.state {
+                State::Queued { to, .. } | State::Offered { to, .. } => *to == peer,
+                State::Pushing { sending, .. } => sending.to() == peer,
+                State::Arriving { from, .. } => *from == peer,
+                State::Posted { .. } => slot.link.peer() == peer,
+                State::Done => false,
+            },
         };
-        let slots = self.slots.iter().enumerate().filter(|(_, slot)| needs(slot));
+        let slots = self.slots.iter().zip(&self.rest).enumerate().filter(|(_, both)| needs(both));
         slots.map(|(at, _)| self.in_slot(at as u32)).collect()
+    }
+}
+
+impl Rest {
+    fn is_done(&self) -> bool {
+        matches!(self.state, State::Done)
     }
 }

@@ -77,7 +77,7 @@ impl Tagged {
     /// use barewire_sys::userbuf::UserBuf;
     /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
     /// let (me, mut tagged, envelope) = (endpoint.me(), Tagged::new(&endpoint), Envelope { context: 1, tag: 7 });
-    /// let receive = tagged.post_now(&endpoint, me, envelope, UserBuf::EMPTY).expect("nothing has come");
+    /// let receive = tagged.post_now(&endpoint, me, envelope, UserBuf::EMPTY, [0; 2]).expect("nothing has come");
     /// assert_eq!(tagged.send_now(&mut endpoint, me, envelope, UserBuf::EMPTY), Ok(true));
     /// endpoint.wait(&mut tagged, None, |_, tagged| tagged.is_done(receive)).unwrap();
     /// assert_eq!(tagged.take(receive).unwrap().len, 0);

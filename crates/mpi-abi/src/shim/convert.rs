@@ -144,7 +144,7 @@ pub extern "C" fn PMPI_Request_toint(request: MPI_Request) -> c_int {
 /// A request from an integer.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMPI_Request_fromint(request: c_int) -> MPI_Request {
-    let find = |low| anyone().ok()?.net.with(|_, layer| layer.requests.widen(low)).ok()?;
+    let find = |low| anyone().ok()?.net.with(|_, layer| layer.requests.widen(&layer.tagged, low)).ok()?;
     MPI_Request(widened(request, MPI_Request::NULL.0, find))
 }
 

@@ -31,7 +31,7 @@ shims! {
             flag.put(1)?;
             return Ok(());
         }
-        let parts = anyone.net.with(|_, layer| layer.requests.parts(request.0))??;
+        let parts = anyone.net.with(|_, layer| layer.requests.parts(&layer.tagged, request.0))??;
         if !usize::try_from(partition).is_ok_and(|partition| partition < parts) {
             return Err(Error::new(Class::Arg, format!("there is no part {partition} of {parts}")).into());
         }

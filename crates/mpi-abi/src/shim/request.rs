@@ -213,7 +213,7 @@ shims! {
 
     fn PMPI_Grequest_complete(request: MPI_Request) {
         let general = anyone()?.net.with(|_, layer| {
-            layer.requests.get(request.0)?;
+            layer.requests.check(&layer.tagged, request.0)?;
             Ok::<_, Error>(layer.requests.general(request.0))
         })??;
         let general = general.ok_or_else(|| Error::new(Class::Request, "it is not a generalized request"))?;
@@ -257,7 +257,7 @@ fn entries(count: c_int) -> Result<usize> {
 }
 
 fn check(anyone: &CommRef, handle: MPI_Request) -> Result<()> {
-    anyone.net.with(|_, layer| layer.requests.get(handle.0).map(|_| ()))?
+    anyone.net.with(|_, layer| layer.requests.check(&layer.tagged, handle.0))?
 }
 
 fn is_done(anyone: &CommRef, handle: MPI_Request) -> Result<bool> {
