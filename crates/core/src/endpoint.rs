@@ -9,7 +9,7 @@ use std::sync::Arc;
 use barewire_sys::bell::Bell;
 use barewire_sys::fork;
 use barewire_sys::ring::RingMemory;
-use barewire_sys::wirebuf::WireMut;
+use barewire_sys::wirebuf::{Fill, WireMut};
 
 use crate::at_large::AtLarge;
 use crate::config::{self, Config};
@@ -262,6 +262,19 @@ impl Endpoint {
         len: usize,
         fill: impl FnOnce(&mut WireMut<'_>),
     ) -> Result<(), SendError> {
+        self.send_filled(to, port, imm, len, fill)
+    }
+
+    /// [`Endpoint::send_with`] for bytes, or a function as there.
+    #[inline(always)]
+    pub(crate) fn send_filled(
+        &mut self,
+        to: Peer,
+        port: Port,
+        imm: u64,
+        len: usize,
+        fill: impl Fill,
+    ) -> Result<(), SendError> {
         if !self.guard.is_parent() {
             return Err(SendError::Forked);
         }
@@ -291,10 +304,10 @@ impl Endpoint {
         port: Port,
         imm: u64,
         len: usize,
-        fill: impl FnOnce(&mut WireMut<'_>),
+        fill: impl Fill,
     ) -> Result<(), SendError> {
         let head = self.message_head(to, port, imm, len)?;
-        self.send_packet(to, head, Class::Data, fill)
+        self.send_packet(to, head, Class::Data, |wire| fill.fill(wire))
     }
 
     /// The header of a short message, if the peer is there and takes so many bytes in one packet.

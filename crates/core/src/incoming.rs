@@ -161,6 +161,13 @@ impl<'a> Incoming<'a> {
         }
     }
 
+    /// A message in one packet, in parts.
+    #[inline(always)]
+    pub(crate) fn into_whole(self) -> Whole<'a> {
+        let Incoming { from, port, imm, payload, hold, .. } = self;
+        Whole { from, port, imm, payload, hold }
+    }
+
     pub(crate) fn part(from: Peer, part: Part, payload: WireRef<'a>, hold: &'a HoldSlot) -> Incoming<'a> {
         let Part { port, imm, total, offset, stream } = part;
         Incoming { from, port, imm, total, offset, stream: Some(stream), payload, hold: Some(hold) }
@@ -234,6 +241,23 @@ impl<'a> Incoming<'a> {
             Charge { credit: Arc::clone(&hold.released), amount: hold.amount.get() }
         });
         Frame { from, port, imm, total, offset, stream, bytes, read: 0, _charge: charge }
+    }
+}
+
+/// A whole message, of which nothing has been read. Its parts stay in registers as long as nobody needs a packet to read from.
+pub(crate) struct Whole<'a> {
+    pub from: Peer,
+    pub port: Port,
+    pub imm: u64,
+    pub payload: WireRef<'a>,
+    hold: Option<&'a HoldSlot>,
+}
+
+impl<'a> Whole<'a> {
+    /// As a packet again.
+    pub fn into_packet(self) -> Incoming<'a> {
+        let Whole { from, port, imm, payload, hold } = self;
+        Incoming { hold, ..Incoming::new(from, port, imm, payload) }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::fault::Fault;
 use crate::message::{
     Buffer, Outcome, Partner, anyone, outcome, plain, plain_partner, rank_of, target, wanted,
 };
-use crate::object::CommRef;
+use crate::object::{Comm, CommRef};
 use crate::plain_receive;
 use crate::request::{Plan, Way};
 use crate::task::{Event, Need, Until};
@@ -31,6 +31,9 @@ pub struct Message {
     pub tag: i32,
 }
 
+/// A [`Message`] in words.
+type Words = (Memory, (i64, MPI_Datatype), (i32, i32));
+
 impl Message {
     /// The data to be sent, and its length.
     #[inline(always)]
@@ -52,7 +55,7 @@ impl Message {
 
     /// What a plain message is and with whom; `None` if there is something special about it, or wrong with it, which the long way finds.
     #[inline(always)]
-    fn plainly(&self, comm: &CommRef) -> Option<(Peer, Envelope, UserBuf)> {
+    fn plainly(&self, comm: &Comm) -> Option<(Peer, Envelope, UserBuf)> {
         let bytes = plain(self.memory, self.count, self.datatype)?;
         let (peer, envelope) = plain_partner(comm, self.rank, self.tag)?;
         Some((peer, envelope, bytes))
@@ -62,15 +65,14 @@ impl Message {
     #[inline(always)]
     fn send_now<R>(
         &self,
-        comm: MPI_Comm,
+        comm: &Comm,
         mode: Mode,
         then: impl FnOnce(&mut Endpoint, &Layer, Peer) -> R,
     ) -> Option<R> {
         if mode != Mode::Standard {
             return None;
         }
-        let comm = world().comm(comm).ok()?;
-        let (to, envelope, bytes) = self.plainly(&comm)?;
+        let (to, envelope, bytes) = self.plainly(comm)?;
         let mut alone = comm.net.alone()?;
         let (endpoint, layer) = alone.as_deref_mut()?;
         let sent = layer.tagged.send_now(endpoint, to, envelope, bytes).unwrap_or(false);
@@ -79,9 +81,8 @@ impl Message {
 
     /// Posts it if it is a plain one and has not come yet; `None` if nothing has happened.
     #[inline(always)]
-    fn post_now(&self, handle: MPI_Comm) -> Option<tagged::Request> {
-        let comm = world().comm(handle).ok()?;
-        let (from, envelope, bytes) = self.plainly(&comm)?;
+    fn post_now(&self, comm: &Comm, handle: MPI_Comm) -> Option<tagged::Request> {
+        let (from, envelope, bytes) = self.plainly(comm)?;
         let mut alone = comm.net.alone()?;
         let (endpoint, layer) = alone.as_deref_mut()?;
         layer.tagged.post_now(endpoint, from, envelope, bytes, plain_receive::note(handle, self.rank))
@@ -89,9 +90,8 @@ impl Message {
 
     /// Receives it if it is a plain one and comes within a moment; `None` if nothing has happened.
     #[inline(always)]
-    fn receive_now(&self, comm: MPI_Comm) -> Option<u64> {
-        let comm = world().comm(comm).ok()?;
-        let (from, envelope, bytes) = self.plainly(&comm)?;
+    fn receive_now(&self, comm: &Comm) -> Option<u64> {
+        let (from, envelope, bytes) = self.plainly(comm)?;
         if !comm.net.tasks.is_empty() {
             return None;
         }
@@ -103,7 +103,7 @@ impl Message {
     }
 
     /// The same of one in several packets, of which the first is there.
-    fn receive_pieces_now(&self, comm: &CommRef) -> Option<Received> {
+    fn receive_pieces_now(&self, comm: &Comm) -> Option<Received> {
         let (from, envelope, bytes) = self.plainly(comm)?;
         if !comm.net.tasks.is_empty() {
             return None;
@@ -113,6 +113,17 @@ impl Message {
         layer.tagged.receive_pieces_now(endpoint, from, envelope, tagged::Sink::User(bytes))
     }
 
+    /// In words, as they are passed to another function at the least cost.
+    #[inline(always)]
+    fn words(self) -> Words {
+        (self.memory, (self.count, self.datatype), (self.rank, self.tag))
+    }
+
+    #[inline(always)]
+    fn of((memory, (count, datatype), (rank, tag)): Words) -> Message {
+        Message { memory, count, datatype, rank, tag }
+    }
+
     fn buffer(&self) -> Result<Buffer> {
         Buffer::new(self.memory, self.count, self.datatype)
     }
@@ -120,46 +131,62 @@ impl Message {
 
 /// Sends and waits until the send has ended.
 #[inline(always)]
-pub fn send(message: Message, comm: MPI_Comm, mode: Mode) -> Result<()> {
-    match message.send_now(comm, mode, |endpoint, _, to| endpoint.flush_to(to)) {
+pub fn send(message: Message, handle: MPI_Comm, mode: Mode) -> Result<()> {
+    let now = |comm: &Comm| message.send_now(comm, mode, |endpoint, _, to| endpoint.flush_to(to));
+    match world().lasting(handle).and_then(|comm| now(comm)) {
         Some(true) => Ok(()),
-        Some(false) => pass_on(message, comm),
-        None => send_later(message, comm, mode),
+        sent => send_later(message, handle, mode, sent.is_some()),
     }
 }
 
-/// Waits until the system has taken what was sent.
-#[cold]
-fn pass_on(message: Message, comm: MPI_Comm) -> Result<()> {
-    let comm = world().comm(comm)?;
-    match target(&comm, message.rank, message.tag)? {
-        Some((to, _)) => comm.net.pass_on(to),
-        None => Ok(()),
-    }
-}
-
+/// The rest of a send: through another communicator, or that takes longer, or that the system has to take yet.
 #[inline(never)]
-fn send_later(message: Message, comm: MPI_Comm, mode: Mode) -> Result<()> {
-    let comm = world().comm(comm)?;
+fn send_later(message: Message, handle: MPI_Comm, mode: Mode, is_sent: bool) -> Result<()> {
+    let comm = world().comm(handle)?;
+    let sent = match is_sent {
+        true => Some(false),
+        false => message.send_now(&comm, mode, |endpoint, _, to| endpoint.flush_to(to)),
+    };
+    if sent == Some(true) {
+        return Ok(());
+    }
     let source = message.source()?;
     let Some((to, envelope)) = target(&comm, message.rank, message.tag)? else { return Ok(()) };
-    let sent = comm.net.start_send(to, envelope, mode, source)?;
-    comm.net.finish_send(sent)?;
+    if sent.is_none() {
+        let sent = comm.net.start_send(to, envelope, mode, source)?;
+        comm.net.finish_send(sent)?;
+    }
     comm.net.pass_on(to)
 }
 
 /// Starts a send.
 #[inline(always)]
 pub fn isend(message: Message, handle: MPI_Comm, mode: Mode) -> Result<MPI_Request> {
-    match message.send_now(handle, mode, |_, layer, _| MPI_Request(layer.requests.sent())) {
+    let now = |comm: &Comm| message.send_now(comm, mode, |_, layer, _| MPI_Request(layer.requests.sent()));
+    match world().lasting(handle).and_then(|comm| now(comm)) {
         Some(sent) => Ok(sent),
-        None => isend_later(message, handle, mode),
+        None => {
+            let (memory, what, whom) = message.words();
+            isend_later(memory, what, whom, handle, mode)
+        }
     }
 }
 
+/// Starts a send through another communicator, or one that takes longer.
 #[inline(never)]
-fn isend_later(message: Message, handle: MPI_Comm, mode: Mode) -> Result<MPI_Request> {
+fn isend_later(
+    memory: Memory,
+    what: (i64, MPI_Datatype),
+    whom: (i32, i32),
+    handle: MPI_Comm,
+    mode: Mode,
+) -> Result<MPI_Request> {
+    let message = Message::of((memory, what, whom));
     let comm = world().comm(handle)?;
+    let sent = message.send_now(&comm, mode, |_, layer, _| MPI_Request(layer.requests.sent()));
+    if let Some(sent) = sent {
+        return Ok(sent);
+    }
     let (len, source) = message.source()?;
     let Some((to, envelope)) = target(&comm, message.rank, message.tag)? else {
         return ended(&comm, handle, Outcome::NOBODY);
@@ -189,25 +216,30 @@ pub fn ibsend(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
 
 /// Receives and waits for the message.
 #[inline(always)]
-pub fn recv(message: Message, comm: MPI_Comm, status: Out<Status>) -> Result<()> {
-    match message.receive_now(comm) {
+pub fn recv(message: Message, handle: MPI_Comm, status: Out<Status>) -> Result<()> {
+    match world().lasting(handle).and_then(|comm| message.receive_now(comm)) {
         Some(len) => {
             status.fill(&Status::new(message.rank, message.tag, len));
             Ok(())
         }
-        None => recv_later(message, comm, status),
+        None => recv_later(message, handle, status),
     }
 }
 
-/// Receives a message that has come before others, or does not come soon.
+/// Receives through another communicator, or a message that has come before others, or that does not come soon.
 #[inline(never)]
 fn recv_later(message: Message, handle: MPI_Comm, status: Out<Status>) -> Result<()> {
     let comm = world().comm(handle)?;
+    let other = world().lasting(handle).is_none();
+    if let Some(len) = other.then(|| message.receive_now(&comm)).flatten() {
+        status.fill(&Status::new(message.rank, message.tag, len));
+        return Ok(());
+    }
     if let Some(received) = message.receive_pieces_now(&comm) {
         let got = comm.net.finish_receive(received)?;
         return tell(&comm, message.rank, &got, status);
     }
-    if let Some(posted) = message.post_now(handle) {
+    if let Some(posted) = message.post_now(&comm, handle) {
         let got = comm.net.finish_receive(Received::Pending(posted))?;
         return tell(&comm, message.rank, &got, status);
     }
@@ -237,15 +269,28 @@ fn tell(comm: &CommRef, rank: i32, got: &tagged::Status, status: Out<Status>) ->
 /// Starts a receive.
 #[inline(always)]
 pub fn irecv(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
-    match message.post_now(handle) {
+    match world().lasting(handle).and_then(|comm| message.post_now(comm, handle)) {
         Some(posted) => Ok(MPI_Request(plain_receive::handle(posted))),
-        None => irecv_later(message, handle),
+        None => {
+            let (memory, what, whom) = message.words();
+            irecv_later(memory, what, whom, handle)
+        }
     }
 }
 
+/// Starts a receive through another communicator, or one that takes longer.
 #[inline(never)]
-fn irecv_later(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
+fn irecv_later(
+    memory: Memory,
+    what: (i64, MPI_Datatype),
+    whom: (i32, i32),
+    handle: MPI_Comm,
+) -> Result<MPI_Request> {
+    let message = Message::of((memory, what, whom));
     let comm = world().comm(handle)?;
+    if let Some(posted) = message.post_now(&comm, handle) {
+        return Ok(MPI_Request(plain_receive::handle(posted)));
+    }
     let sink = message.sink()?;
     let Some(want) = wanted(&comm, message.rank, message.tag)? else {
         return ended(&comm, handle, Outcome::from_proc_null());

@@ -203,13 +203,20 @@ impl World {
     /// A communicator.
     #[inline]
     pub fn comm(&'static self, handle: MPI_Comm) -> Result<CommRef> {
-        // SYNC running: pairs with the stores in `begin` and `end`.
-        if let (0x101 | 0x102, true) = (handle.0, self.running.load(Ordering::Acquire)) {
-            if let Some(lasting) = self.lasting.get() {
-                return Ok(CommRef::Lasting(&lasting[handle.0 - 0x101]));
-            }
+        match self.lasting(handle) {
+            Some(lasting) => Ok(CommRef::Lasting(lasting)),
+            None => self.other_comm(handle),
         }
-        self.other_comm(handle)
+    }
+
+    /// A communicator, if it is one of those that are there as long as the job runs, and that runs.
+    #[inline(always)]
+    pub fn lasting(&'static self, handle: MPI_Comm) -> Option<&'static Arc<Comm>> {
+        // SYNC running: pairs with the stores in `begin` and `end`.
+        match (handle.0, self.running.load(Ordering::Acquire)) {
+            (0x101 | 0x102, true) => self.lasting.get().map(|lasting| &lasting[handle.0 - 0x101]),
+            _ => None,
+        }
     }
 
     fn other_comm(&self, handle: MPI_Comm) -> Result<CommRef> {

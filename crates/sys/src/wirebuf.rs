@@ -125,7 +125,7 @@ impl<'a> WireMut<'a> {
     }
 
     /// Copies all of `from` that fits straight from wire memory to wire memory.
-    #[inline]
+    #[inline(always)]
     pub fn write_from(&mut self, from: &mut WireRef<'_>) -> usize {
         let n = from.left.min(self.left);
         // SAFETY: both cursors have `n` bytes left; source and destination are distinct mappings or disjoint
@@ -142,6 +142,36 @@ impl<'a> WireMut<'a> {
         // SAFETY: callers pass n <= left, so the cursor stays within or one past its range.
         self.at = unsafe { self.at.add(n) };
         self.left -= n;
+    }
+}
+
+/// What is written into a packet: bytes that lie somewhere, or whatever a function writes.
+///
+/// ```
+/// use barewire_sys::wirebuf::{Fill, WireMut, WireRef};
+/// fn filled(fill: impl Fill) -> [u8; 2] {
+///     let mut bytes = [0; 2];
+///     fill.fill(&mut WireMut::new(&mut bytes));
+///     bytes
+/// }
+/// assert_eq!(filled(WireRef::new(b"ab")), filled(|wire: &mut WireMut<'_>| { wire.write(b"ab"); }));
+/// ```
+pub trait Fill {
+    /// Writes it.
+    fn fill(self, wire: &mut WireMut<'_>);
+}
+
+impl<F: FnOnce(&mut WireMut<'_>)> Fill for F {
+    #[inline(always)]
+    fn fill(self, wire: &mut WireMut<'_>) {
+        self(wire);
+    }
+}
+
+impl Fill for WireRef<'_> {
+    #[inline(always)]
+    fn fill(mut self, wire: &mut WireMut<'_>) {
+        wire.write_from(&mut self);
     }
 }
 

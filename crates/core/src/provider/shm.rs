@@ -11,7 +11,7 @@ use barewire_sys::map::Segment;
 use barewire_sys::ring::{Consumer, Full, HEAD_BYTES, LINE_BYTES, Packet, Producer, RingMemory};
 use barewire_sys::shuttle::Shuttle;
 use barewire_sys::stores::Stores;
-use barewire_sys::wirebuf::{WireMut, WireRef};
+use barewire_sys::wirebuf::{Fill, WireMut, WireRef};
 
 use super::Class;
 use super::local;
@@ -123,11 +123,11 @@ impl RingTx {
         shuttle: Option<&mut Shuttle>,
         (w0, w1, len): (u64, u64, usize),
         class: Class,
-        fill: impl FnOnce(&mut WireMut<'_>),
+        fill: impl Fill,
     ) -> Result<(), Full> {
         let spare = if class == Class::Data { self.spare } else { 0 };
         let mut shuttle = shuttle;
-        fill(&mut match &mut shuttle {
+        fill.fill(&mut match &mut shuttle {
             Some(shuttle) => shuttle.reserve(len),
             None => self.ring.reserve(len, spare)?,
         });

@@ -272,22 +272,13 @@ impl Tagged {
 }
 
 impl Deliver for Tagged {
-    #[inline]
+    /// Whole short messages are taken where they are found; the rest can afford a call.
+    #[inline(always)]
     fn deliver(&mut self, endpoint: &mut Endpoint, packet: Incoming<'_>) -> Flow {
-        match packet.port {
-            EAGER => return self.on_eager(endpoint, packet),
-            REST => return self.on_rest(packet),
-            OFFER => return self.on_offer(endpoint, packet),
-            ACCEPT => self.on_accept(endpoint, packet),
-            MATCHED => self.on_matched(packet),
-            RECALL => self.on_recall(endpoint, packet),
-            RECALLED => self.on_recalled(packet),
-            CREDIT => {
-                take_credit(&mut self.peers[packet.from.index()].charged, CREDIT, packet.imm);
-            }
-            _ => {}
+        match packet.port == EAGER && packet.stream.is_none() {
+            true => self.on_eager(endpoint, packet.into_whole()),
+            false => self.deliver_other(endpoint, packet),
         }
-        Flow::Continue
     }
 
     fn place<'a>(&'a mut self, ahead: &Ahead, places: &mut Places<'a>) {
@@ -302,7 +293,6 @@ impl Deliver for Tagged {
     fn peer_joined(&mut self, endpoint: &mut Endpoint, _: Peer) {
         self.cover(endpoint);
     }
-
     fn peer_lost(&mut self, _: &mut Endpoint, peer: Peer) {
         self.peers[peer.index()] = TagPeer::default();
         self.queued.retain(|&other| other != peer);
@@ -314,5 +304,26 @@ impl Deliver for Tagged {
             }
             self.requests.finish(request, Status::failed(peer, Failure::Lost(peer)));
         }
+    }
+}
+
+impl Tagged {
+    /// A packet that is not a whole short message.
+    #[inline(never)]
+    fn deliver_other(&mut self, endpoint: &mut Endpoint, packet: Incoming<'_>) -> Flow {
+        match packet.port {
+            EAGER => return self.on_eager_part(endpoint, packet),
+            REST => return self.on_rest(packet),
+            OFFER => return self.on_offer(endpoint, packet),
+            ACCEPT => self.on_accept(endpoint, packet),
+            MATCHED => self.on_matched(packet),
+            RECALL => self.on_recall(endpoint, packet),
+            RECALLED => self.on_recalled(packet),
+            CREDIT => {
+                take_credit(&mut self.peers[packet.from.index()].charged, CREDIT, packet.imm);
+            }
+            _ => {}
+        }
+        Flow::Continue
     }
 }

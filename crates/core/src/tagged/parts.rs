@@ -32,13 +32,8 @@ enum Destination {
 
 impl Tagged {
     /// A packet of a short message in several.
-    #[inline(never)]
-    pub(super) fn on_eager_part(
-        &mut self,
-        endpoint: &mut Endpoint,
-        mut packet: Incoming<'_>,
-        number: u32,
-    ) -> Flow {
+    pub(super) fn on_eager_part(&mut self, endpoint: &mut Endpoint, mut packet: Incoming<'_>) -> Flow {
+        let Some(number) = packet.stream else { return Flow::Distrust };
         let (from, is_last) = (packet.from, packet.is_last());
         let at = match self.stream(from, number) {
             Some(at) => at,

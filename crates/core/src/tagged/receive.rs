@@ -14,7 +14,7 @@ use super::{
     ACCEPT, CREDIT, EAGER, KEEP_BYTES, KEPT_CREDITS_MAX, MATCHED, OFFERS_MAX, RECALL, RECALLED, REST, Tagged,
 };
 use crate::endpoint::Endpoint;
-use crate::incoming::{Ahead, Flow, Incoming};
+use crate::incoming::{Ahead, Flow, Incoming, Whole};
 use crate::{Peer, Port};
 
 /// How far a receive has come.
@@ -370,21 +370,32 @@ impl Tagged {
     }
 
     /// A whole short message has arrived.
-    #[inline]
-    pub(super) fn on_eager(&mut self, endpoint: &mut Endpoint, mut packet: Incoming<'_>) -> Flow {
+    #[inline(always)]
+    pub(super) fn on_eager(&mut self, endpoint: &mut Endpoint, message: Whole<'_>) -> Flow {
+        let (from, envelope) = (message.from, Envelope::from_imm(message.imm));
+        let Some(slot) = self.posted.find(&mut self.requests.slots, from, envelope) else {
+            return self.keep_whole(message.into_packet());
+        };
+        let len = message.payload.remaining() as u64;
+        if !self.requests.fill(slot, from, envelope, &message.payload) {
+            self.fill_other(slot, message.into_packet());
+        }
+        self.give_back(endpoint, from, len + KEEP_BYTES);
+        Flow::Continue
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fill_other(&mut self, slot: u32, mut packet: Incoming<'_>) {
+        let tag = Envelope::from_imm(packet.imm).tag;
+        self.requests.fill_other(slot, packet.from, tag, &mut packet);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn keep_whole(&mut self, mut packet: Incoming<'_>) -> Flow {
         let (from, envelope) = (packet.from, Envelope::from_imm(packet.imm));
-        if let Some(stream) = packet.stream {
-            return self.on_eager_part(endpoint, packet, stream);
-        }
-        match self.posted.find(&mut self.requests.slots, from, envelope) {
-            Some(slot) => {
-                let len = packet.total;
-                self.requests.fill(slot, from, envelope, &mut packet);
-                self.give_back(endpoint, from, len + KEEP_BYTES);
-                Flow::Continue
-            }
-            None => self.keep(from, envelope, Unexpected::Whole(packet.to_vec())),
-        }
+        self.keep(from, envelope, Unexpected::Whole(packet.to_vec()))
     }
 
     /// Keeps a message until somebody asks for it, unless its sender has gone too far.

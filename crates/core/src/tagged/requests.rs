@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 
 use barewire_sys::userbuf::UserBuf;
+use barewire_sys::wirebuf::WireRef;
 
-use super::body::{Sink, Source, take_user};
+use super::body::{Sink, Source};
 use super::fetch::Shown;
 use super::matching::{Envelope, Link, Linked, NONE};
 use super::send::Mode;
@@ -357,27 +358,25 @@ impl Requests {
         }
     }
 
-    /// The whole of a message for the posted receive in `slot` has come.
+    /// The whole of a message for the posted receive in `slot` has come; false, and nothing is done, if that is into something else than a
+    /// caller's buffer, or into too little. Then [`Requests::fill_other`] is for it.
     #[inline(always)]
-    pub fn fill(&mut self, slot: u32, from: Peer, envelope: Envelope, packet: &mut Incoming<'_>) {
+    pub fn fill(&mut self, slot: u32, from: Peer, envelope: Envelope, message: &WireRef<'_>) -> bool {
         let place = &mut self.slots[slot as usize];
-        let (len, room) = (packet.total, place.buffer.len() as u64);
-        if place.stage != Stage::Posted || len > room {
-            return self.fill_other(slot, from, envelope.tag, packet);
-        }
-        take_user(&place.buffer, 0, packet);
+        let (is_posted, len) = (place.stage == Stage::Posted, message.remaining());
+        let Some(mut buffer) = place.buffer.wire_mut(0, len).filter(|_| is_posted) else { return false };
+        buffer.write_from(&mut message.reborrow());
         place.link.came(from, envelope);
-        place.buffer = place.buffer.first(len as usize);
+        place.buffer = place.buffer.first(len);
         place.stage = Stage::Good;
         if self.ended.is_some() {
             self.note_end(self.in_slot(slot));
         }
+        true
     }
 
-    /// The same for a receive into something else, or into too little.
-    #[cold]
-    #[inline(never)]
-    fn fill_other(&mut self, slot: u32, from: Peer, tag: i32, packet: &mut Incoming<'_>) {
+    /// The whole of a message for the posted receive in `slot` has come.
+    pub fn fill_other(&mut self, slot: u32, from: Peer, tag: i32, packet: &mut Incoming<'_>) {
         let len = packet.total;
         let Some(mut sink) = self.take_sink(slot) else { return };
         sink.take(0, packet);

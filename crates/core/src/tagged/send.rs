@@ -1,7 +1,7 @@
 //! The sending side: at once, or offered first.
 
 use barewire_sys::userbuf::UserBuf;
-use barewire_sys::wirebuf::WireMut;
+use barewire_sys::wirebuf::{Fill, WireMut};
 
 use super::body::Source;
 use super::fetch::{Shown, until};
@@ -61,9 +61,8 @@ impl Tagged {
         len: u64,
         mut source: Source,
     ) -> Result<Sent, SendError> {
-        if mode == Mode::Standard
-            && self.send_at_once(endpoint, to, envelope, len, |wire| source.fill(0, wire))?
-        {
+        let fill = |wire: &mut WireMut<'_>| source.fill(0, wire);
+        if mode == Mode::Standard && self.send_at_once(endpoint, to, envelope, len, fill)? {
             return Ok(Sent::Done);
         }
         self.send_later(endpoint, to, envelope, mode, len, source)
@@ -90,10 +89,10 @@ impl Tagged {
         envelope: Envelope,
         bytes: UserBuf,
     ) -> Result<bool, SendError> {
-        let len = bytes.len();
-        self.send_at_once(endpoint, to, envelope, len as u64, |wire| {
-            bytes.wire_ref(0, len).map(|mut bytes| wire.write_from(&mut bytes));
-        })
+        match bytes.wire_ref(0, bytes.len()) {
+            Some(wire) => self.send_at_once(endpoint, to, envelope, bytes.len() as u64, wire),
+            None => Ok(false),
+        }
     }
 
     /// Sends a message in one packet, if it is short and there are room and credit for it; false if nothing has happened.
@@ -104,14 +103,14 @@ impl Tagged {
         to: Peer,
         envelope: Envelope,
         len: u64,
-        fill: impl FnOnce(&mut WireMut<'_>),
+        fill: impl Fill,
     ) -> Result<bool, SendError> {
         let Some(peer) = self.peers.get_mut(to.index()) else { return Err(SendError::NoSuchPeer(to)) };
         let charge = len + KEEP_BYTES;
         if !goes_whole(endpoint, to, len) || !peer.queue.is_empty() || peer.charged + charge > self.credit {
             return Ok(false);
         }
-        match endpoint.send_with(to, EAGER, envelope.to_imm(), len as usize, fill) {
+        match endpoint.send_filled(to, EAGER, envelope.to_imm(), len as usize, fill) {
             Ok(()) => {
                 peer.charged += charge;
                 Ok(true)
