@@ -27,7 +27,8 @@ const CARGO_PROCESSES_MAX: usize = 16;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Bytes of ring for each neighbour that sends to us over shared memory; a power of two from 4 KiB. Default 32 KiB.
+    /// Bytes of ring for each neighbour that sends to us over shared memory; a power of two from 4 KiB. Default 16 KiB,
+    /// half of the smallest first-level cache of a processor.
     /// Costs that much memory for every pair that talks; more lets a sender run further ahead.
     pub ring_bytes: usize,
     /// Bytes of the pool through which this endpoint sends long messages to neighbours, made on first use. Default 3 MiB, more than a
@@ -56,7 +57,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Config {
         Config {
-            ring_bytes: 32 << 10,
+            ring_bytes: 16 << 10,
             pool_bytes: None,
             credit_bytes: 1 << 20,
             shm: true,
