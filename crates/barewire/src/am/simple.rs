@@ -232,13 +232,15 @@ impl<S> Deliver for Table<S> {
             self.dropped += 1;
             return Flow::Continue;
         };
-        let mut args = [packet.imm, 0, 0, 0, 0, 0, 0, 0];
-        if count > 1 {
-            packet.read_words(&mut args[1..count]);
-        }
         let phase = if bits & REPLY == 0 { Phase::Request } else { Phase::Reply };
         let mut call = Call { state: &mut self.state, core, from: packet.from, phase };
-        handler(&mut call, &args[..count]);
+        if count > 1 {
+            let mut args = [packet.imm, 0, 0, 0, 0, 0, 0, 0];
+            packet.read_words(&mut args[1..count]);
+            handler(&mut call, &args[..count]);
+        } else {
+            handler(&mut call, &[packet.imm][..count]);
+        }
         Flow::Continue
     }
 }
