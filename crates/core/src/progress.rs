@@ -167,7 +167,9 @@ impl Endpoint {
                         budget.spend(len);
                         let stats = &mut self.peers[from.index()].stats;
                         stats.count_received(len);
-                        stats.held += u64::from(kept);
+                        if kept {
+                            stats.held += 1;
+                        }
                         flow.into()
                     }
                     None => self.take_other(deliver, from, rx, open, budget, packet.w0, packet.w1),
