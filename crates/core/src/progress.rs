@@ -167,9 +167,7 @@ impl Endpoint {
                         budget.spend(len);
                         let stats = &mut self.peers[from.index()].stats;
                         stats.count_received(len);
-                        if kept {
-                            stats.held += 1;
-                        }
+                        stats.held += u64::from(kept);
                         flow.into()
                     }
                     None => self.take_other(deliver, from, rx, open, budget, packet.w0, packet.w1),

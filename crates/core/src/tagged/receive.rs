@@ -384,7 +384,6 @@ impl Tagged {
         Flow::Continue
     }
 
-    #[cold]
     #[inline(never)]
     fn fill_other(&mut self, slot: u32, mut packet: Incoming<'_>) {
         let tag = Envelope::from_imm(packet.imm).tag;

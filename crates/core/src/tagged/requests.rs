@@ -377,11 +377,20 @@ impl Requests {
 
     /// The whole of a message for the posted receive in `slot` has come.
     pub fn fill_other(&mut self, slot: u32, from: Peer, tag: i32, packet: &mut Incoming<'_>) {
+        let (place, rest) = (&mut self.slots[slot as usize], &mut self.rest[slot as usize]);
         let len = packet.total;
-        let Some(mut sink) = self.take_sink(slot) else { return };
-        sink.take(0, packet);
-        let request = self.add_done(slot, Status::received(from, tag, len, sink.capacity()));
-        self.note_end(request);
+        let mut fill = |sink: &mut Sink| {
+            sink.take(0, packet);
+            sink.capacity()
+        };
+        let capacity = match (place.stage, &mut rest.state) {
+            (Stage::Posted, _) => fill(&mut Sink::User(place.buffer)),
+            (Stage::Other, State::Posted { sink }) => fill(sink),
+            _ => return,
+        };
+        (rest.state, rest.status) = (State::Done, Status::received(from, tag, len, capacity));
+        place.stage = Stage::Other;
+        self.note_end(self.in_slot(slot));
     }
 
     #[inline(always)]
