@@ -276,7 +276,10 @@ impl Requests {
             return Some(Status::EMPTY);
         }
         if let Some(receive) = plain_receive::receive(handle) {
-            let (told, note) = tagged.take_good(receive)?;
+            let (told, note) = match tagged.take_good(receive) {
+                Some(good) => good,
+                None => take_long(tagged, receive)?,
+            };
             return Some(Status::new(plain_receive::noted(note).1, told.tag, told.len));
         }
         self.complete_sent(tagged, handle)
@@ -515,6 +518,15 @@ impl From<Outcome> for State {
             otherwise => State::Ended(Box::new(otherwise)),
         }
     }
+}
+
+/// Takes a plain receive of a long message, if it is done and went well, with what was noted of it.
+#[inline(never)]
+fn take_long(tagged: &mut Tagged, receive: tagged::Request) -> Option<(tagged::Status, tagged::Note)> {
+    let note = tagged.note(receive)?;
+    let told = tagged.look(receive).filter(|told| told.failure.is_none())?;
+    tagged.take(receive);
+    Some((told, note))
 }
 
 #[inline]
