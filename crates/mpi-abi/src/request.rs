@@ -1,7 +1,7 @@
 //! Requests: operations under way that the program has handles of.
 //!
 //! They live behind the transport's door, so finding, completing and forgetting one takes no lock of its own and, once the
-//! slab has grown, no memory. [Plain receives](crate::plain_receive) live in the core alone.
+//! slab has grown, no memory. Plain receives (`plain_receive.rs`) live in the core alone.
 
 use crate::boundary::{MPI_Comm, Status};
 use crate::general::General;
