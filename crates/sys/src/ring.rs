@@ -578,6 +578,11 @@ mod mapped {
             self.tail.turn_over();
         }
 
+        /// Whether lines come back as fast as this processor passes any on, because the consumer writes them.
+        pub fn comes_back_fast(&self) -> bool {
+            self.asks_beyond == u64::MAX
+        }
+
         /// Lines of the ring.
         pub fn lines(&self) -> u64 {
             self.memory.lines

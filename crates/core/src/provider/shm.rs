@@ -21,7 +21,7 @@ use crate::wire::{FLAG_CHUNK, Head};
 
 /// Longest payload in the ring itself; longer ones go through the pool.
 pub(crate) const INLINE_BYTES_MAX: usize = 2048;
-/// The same in a stream of them. In the ring a packet is there sooner; but a stream of long ones goes faster through the pool, where its
+/// The same in a stream of them, where lines come back slowly. In the ring a packet is there sooner; but a stream of long ones goes faster through the pool, where its
 /// sender writes far from what the receiver is reading, and into memory that has left the receiver's own cache.
 const STREAM_BYTES_MAX: usize = 1024;
 /// Packets longer than that in a row, without a word from the receiver, are a stream.
@@ -44,7 +44,9 @@ pub(crate) struct RingTx {
     /// Longest payload that fits the ring, and that goes into it now.
     inline_max: usize,
     inline_now: usize,
-    /// Packets longer than [`STREAM_BYTES_MAX`] since the receiver was heard of, and how often it had been.
+    /// Longest that goes into it in a stream.
+    stream_max: usize,
+    /// Packets longer than that since the receiver was heard of, and how often it had been.
     in_a_row: u32,
     heard: u64,
     spare: u64,
@@ -65,9 +67,11 @@ impl RingTx {
         let ring = Producer::new(memory);
         let (lines, bytes) = (ring.lines(), ring.memory().bytes());
         let inline_max = (bytes / 4).min(INLINE_BYTES_MAX + HEAD_BYTES) - HEAD_BYTES;
+        let stream_max = if ring.comes_back_fast() { inline_max } else { inline_max.min(STREAM_BYTES_MAX) };
         RingTx {
             inline_max,
             inline_now: inline_max,
+            stream_max,
             in_a_row: 0,
             heard: 0,
             spare: lines / 8,
@@ -92,7 +96,7 @@ impl RingTx {
     /// Takes note of a packet; so many packets of the receiver's have come.
     #[inline]
     pub fn note(&mut self, len: usize, heard: u64) {
-        if len <= STREAM_BYTES_MAX {
+        if len <= self.stream_max {
             return;
         }
         if std::mem::replace(&mut self.heard, heard) != heard {
@@ -100,7 +104,7 @@ impl RingTx {
         }
         self.in_a_row = self.in_a_row.saturating_add(1);
         let streams = self.in_a_row > STREAM;
-        self.inline_now = if streams { self.inline_max.min(STREAM_BYTES_MAX) } else { self.inline_max };
+        self.inline_now = if streams { self.stream_max } else { self.inline_max };
     }
 
     /// Sends one packet whose payload fits the ring itself.
