@@ -96,7 +96,7 @@ impl RingTx {
     /// Takes note of a packet; so many packets of the receiver's have come.
     #[inline]
     pub fn note(&mut self, len: usize, heard: u64) {
-        if len <= self.stream_max {
+        if len <= STREAM_BYTES_MAX || len <= self.stream_max {
             return;
         }
         if std::mem::replace(&mut self.heard, heard) != heard {
