@@ -25,7 +25,7 @@ pub(crate) use maker::is_amd;
 pub use memory::{HugePages, HugePool, Transparent, huge_pages, page_bytes};
 pub use quota::cpu_quota;
 pub use topology::{Caches, Place, Share, Topology};
-pub use usage::cpu_time;
+pub use usage::{cpu_time, waited_for_a_processor};
 
 /// A logical processor, by the kernel's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -49,6 +49,12 @@ impl Estimate {
         Estimate::of(&over.iter().zip(under).map(|(a, b)| a - b).collect::<Vec<_>>())
     }
 
+    /// With an interval down to where another begins.
+    #[must_use]
+    pub fn down_to(self, other: &Estimate) -> Estimate {
+        Estimate { low: self.low.min(other.low), ..self }
+    }
+
     /// Whether the interval leaves no doubt that the value is below `bound`.
     pub fn is_surely_below(&self, bound: f64) -> bool {
         self.high < bound

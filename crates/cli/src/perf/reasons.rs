@@ -13,7 +13,7 @@ pub fn why_slower(lost: &Record, known: &[Record]) -> String {
     };
     let mut reason = reason.unwrap_or_else(|| in_words(lost).to_owned());
     if lost.noisy {
-        reason += " The rounds varied by more than 20 %.";
+        reason += " The figure varied by more than 20 %.";
     }
     reason
 }

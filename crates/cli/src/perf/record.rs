@@ -8,7 +8,7 @@ use super::driver::Spec;
 use super::figures::{Estimate, median};
 use super::options::Common;
 use super::trips::QUANTILES;
-use super::worker::Answer;
+use super::worker::{Answer, WAITED};
 
 /// One measured figure. `docs/perf.md` explains the fields; they are stable.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -56,7 +56,9 @@ impl Record {
     /// What the rounds of a measurement say.
     pub fn new(bench: &str, spec: &Spec, answers: &[Answer]) -> Record {
         let each_ns: Vec<f64> = answers.iter().map(|answer| answer.each_ns).collect();
-        let estimate = Estimate::of(&each_ns);
+        let waited = |answer: &Answer| answer.each_ns * (1.0 - answer.get(WAITED).unwrap_or(0.0));
+        let unhindered: Vec<f64> = answers.iter().map(waited).collect();
+        let estimate = Estimate::of(&each_ns).down_to(&Estimate::of(&unhindered));
         Record {
             bench: bench.to_owned(),
             api: spec.api.clone(),
@@ -247,7 +249,7 @@ pub fn warn_of_noise(records: &[Record]) {
 /// What is said about figures that vary from round to round.
 pub fn noise(noisy: usize, all: usize) -> String {
     format!(
-        "{noisy} of {all} figures varied by more than 20 % from round to round: something else runs here, so believe the ratios more than the times"
+        "{noisy} of {all} figures varied by more than 20 %, from round to round or for want of a processor: something else runs here, so believe the ratios more than the times"
     )
 }
 
@@ -278,6 +280,15 @@ mod tests {
     #[test]
     fn calm_rounds_are_not_called_noisy() {
         assert!(!record(&[100.0, 101.0, 99.5, 100.2, 100.1]).noisy);
+    }
+
+    #[test]
+    fn rounds_that_all_waited_for_a_processor_are_not_steady() {
+        let spec = Spec::new("am", "latency", Via::Shm, 8);
+        let waited = |part| Answer { each_ns: 100.0, more: vec![(WAITED.to_owned(), part)] };
+        let record = |part| Record::new("latency", &spec, &vec![waited(part); 9]);
+        assert!(!record(0.01).noisy && record(0.5).noisy);
+        assert_eq!((record(0.5).low_ns, record(0.5).mean_ns, record(0.5).high_ns), (50.0, 100.0, 100.0));
     }
 
     #[test]

@@ -95,6 +95,9 @@ impl Answer {
     }
 }
 
+/// The name of the part of its time that a rank was ready and its processor was somebody else's.
+pub const WAITED: &str = "waited";
+
 /// Opens a rank under measurement in a job; layers that keep their endpoint have ranks of their own.
 pub fn open(job: Job, program: &str, pin: bool, shm: bool) -> Result<Rank> {
     let cpus = barewire_sys::cpu::allowed_cpus();
@@ -126,8 +129,12 @@ pub fn serve(folder: &Path) -> Result<()> {
                     return Ok(());
                 }
                 let answer = rank.run(&command)?;
-                if me == 0 {
-                    reply(folder, &answer.line(command.number))?;
+                match me {
+                    0 => reply(folder, &answer.line(command.number))?,
+                    _ => std::fs::write(
+                        waited_file(folder, me),
+                        answer.get(WAITED).unwrap_or(0.0).to_string(),
+                    )?,
                 }
             }
             _ => {
@@ -137,6 +144,18 @@ pub fn serve(folder: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Where another rank than the one that answers says what part of its time it waited for its processor.
+fn waited_file(folder: &Path, rank: u32) -> PathBuf {
+    folder.join(format!("{WAITED}-{rank}"))
+}
+
+/// What the other ranks said last of how long they waited for their processors: the most.
+pub fn others_waited(folder: &Path) -> f64 {
+    let said = |rank| std::fs::read_to_string(waited_file(folder, rank)).ok();
+    let parts = (1..).map_while(said).filter_map(|text| text.parse::<f64>().ok());
+    parts.filter(|part| (0.0..=1.0).contains(part)).fold(0.0, f64::max)
 }
 
 fn reply(folder: &Path, line: &str) -> Result<()> {

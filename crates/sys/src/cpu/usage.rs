@@ -1,4 +1,4 @@
-//! How much processor time this process has used.
+//! How much processor time this process has used, and how long it had to wait for it.
 
 use std::time::Duration;
 
@@ -18,4 +18,16 @@ pub fn cpu_time() -> (Duration, Duration) {
         Duration::from_micros(t.tv_sec.unsigned_abs() * 1_000_000 + t.tv_usec.unsigned_abs())
     };
     (time(usage.ru_utime), time(usage.ru_stime))
+}
+
+/// How long this thread has been ready to run while its processor was somebody else's; none where the system does not say.
+///
+/// ```
+/// let before = barewire_sys::cpu::waited_for_a_processor();
+/// assert!(barewire_sys::cpu::waited_for_a_processor() >= before);
+/// ```
+pub fn waited_for_a_processor() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    // Nanoseconds on a processor, nanoseconds ready for one, turns.
+    text.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
 }

@@ -180,7 +180,7 @@ fn figures(body: &mut String, ladder: &Ladder) {
             r.ratio.map_or(String::new(), |ratio| format!("{ratio:.2}")),
         );
     }
-    *body += "</tbody></table></div><p class='quiet'>Rows in italics varied by more than 20 % from round to round.</p></section>";
+    *body += "</tbody></table></div><p class='quiet'>Rows in italics varied by more than 20 %, from round to round or for want of a processor.</p></section>";
 }
 
 fn short_time(ns: f64) -> String {

@@ -18,12 +18,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use barewire_core::tagged::Tagged;
 use barewire_core::{Ahead, Deliver, Endpoint, Flow, Incoming, Peer, Port, SendError};
-use barewire_sys::cpu::cpu_time;
+use barewire_sys::cpu::{cpu_time, waited_for_a_processor};
 use barewire_sys::wirebuf::Places;
 
 use super::figures::median;
 use super::trips::Trips;
-use super::worker::{Answer, Command};
+use super::worker::{Answer, Command, WAITED};
 
 /// Bytes of the buffers that messages come from and go to.
 pub const BUFFER_BYTES: usize = (8 << 20) + 24;
@@ -111,8 +111,14 @@ impl Rank {
         }
         let mut trips = if verb == "spread" { Trips::on(command.count) } else { Trips::off() };
         let (user, system) = cpu_time();
+        let (waited, start) = (waited_for_a_processor(), Instant::now());
         trips.begin();
         let mut answer = Answer::of(self.bench().once(&measured, &mut trips)?);
+        // Ranks that outnumber the processors wait for each other: that is what is measured there.
+        if let (Some(before), Some(after), false) = (waited, waited_for_a_processor(), crowded()) {
+            let part = after.saturating_sub(before).as_secs_f64() / start.elapsed().as_secs_f64();
+            answer.more.push((WAITED.to_owned(), part.min(1.0)));
+        }
         if verb == "cpu" {
             let after = cpu_time();
             let used = [after.0.saturating_sub(user), after.1.saturating_sub(system)];
@@ -446,6 +452,10 @@ pub fn each(start: Instant, count: u64) -> f64 {
 /// Whether ranks have to share processors.
 static CROWDED: AtomicBool = AtomicBool::new(false);
 
+fn crowded() -> bool {
+    CROWDED.load(Ordering::Relaxed)
+}
+
 /// Polls until `done`. With fewer processors than ranks it lets others run now and then: the sender may be among them. With
 /// enough of them that would only make way for strangers.
 #[inline(always)]
@@ -456,7 +466,7 @@ pub fn until(mut done: impl FnMut() -> bool) {
         looks += 1;
         if looks == LOOKS {
             looks = 0;
-            if CROWDED.load(Ordering::Relaxed) {
+            if crowded() {
                 std::thread::yield_now();
             }
         }
