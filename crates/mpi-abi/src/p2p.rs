@@ -31,9 +31,6 @@ pub struct Message {
     pub tag: i32,
 }
 
-/// A [`Message`] in words.
-type Words = (Memory, (i64, MPI_Datatype), (i32, i32));
-
 impl Message {
     /// The data to be sent, and its length.
     #[inline(always)]
@@ -92,10 +89,7 @@ impl Message {
     #[inline(always)]
     fn receive_now(&self, comm: &Comm) -> Option<u64> {
         let (from, envelope, bytes) = self.plainly(comm)?;
-        if !comm.net.tasks.is_empty() {
-            return None;
-        }
-        let mut alone = comm.net.alone()?;
+        let mut alone = comm.net.alone_without_tasks()?;
         let (endpoint, layer) = alone.as_deref_mut()?;
         layer.tagged.receive_now(endpoint, from, envelope, bytes.len(), |mut packet| {
             bytes.wire_mut(0, packet.remaining()).map(|mut place| packet.read_to(&mut place));
@@ -105,23 +99,9 @@ impl Message {
     /// The same of one in several packets, of which the first is there.
     fn receive_pieces_now(&self, comm: &Comm) -> Option<Received> {
         let (from, envelope, bytes) = self.plainly(comm)?;
-        if !comm.net.tasks.is_empty() {
-            return None;
-        }
-        let mut alone = comm.net.alone()?;
+        let mut alone = comm.net.alone_without_tasks()?;
         let (endpoint, layer) = alone.as_deref_mut()?;
         layer.tagged.receive_pieces_now(endpoint, from, envelope, tagged::Sink::User(bytes))
-    }
-
-    /// In words, as they are passed to another function at the least cost.
-    #[inline(always)]
-    fn words(self) -> Words {
-        (self.memory, (self.count, self.datatype), (self.rank, self.tag))
-    }
-
-    #[inline(always)]
-    fn of((memory, (count, datatype), (rank, tag)): Words) -> Message {
-        Message { memory, count, datatype, rank, tag }
     }
 
     fn buffer(&self) -> Result<Buffer> {
@@ -132,61 +112,73 @@ impl Message {
 /// Sends and waits until the send has ended.
 #[inline(always)]
 pub fn send(message: Message, handle: MPI_Comm, mode: Mode) -> Result<()> {
-    let now = |comm: &Comm| message.send_now(comm, mode, |endpoint, _, to| endpoint.flush_to(to));
-    match world().lasting(handle).and_then(|comm| now(comm)) {
-        Some(true) => Ok(()),
-        sent => send_later(message, handle, mode, sent.is_some()),
+    match world().lasting(handle) {
+        Some(comm) => send_on(comm, message, handle, mode),
+        None => send_elsewhere(message, handle, mode),
     }
 }
 
-/// The rest of a send: through another communicator, or that takes longer, or that the system has to take yet.
+/// The same on a communicator that takes a reference to be used.
 #[inline(never)]
-fn send_later(message: Message, handle: MPI_Comm, mode: Mode, is_sent: bool) -> Result<()> {
-    let comm = world().comm(handle)?;
-    let sent = match is_sent {
-        true => Some(false),
-        false => message.send_now(&comm, mode, |endpoint, _, to| endpoint.flush_to(to)),
-    };
-    if sent == Some(true) {
-        return Ok(());
+fn send_elsewhere(message: Message, handle: MPI_Comm, mode: Mode) -> Result<()> {
+    send_on(&*world().comm(handle)?, message, handle, mode)
+}
+
+#[inline(always)]
+fn send_on(comm: &Comm, message: Message, handle: MPI_Comm, mode: Mode) -> Result<()> {
+    match message.send_now(comm, mode, |endpoint, _, to| endpoint.flush_to(to)) {
+        Some(true) => Ok(()),
+        Some(false) => pass_on(message, handle),
+        None => send_later(message, handle, mode),
     }
+}
+
+/// Waits until the system has taken what was sent.
+#[cold]
+fn pass_on(message: Message, handle: MPI_Comm) -> Result<()> {
+    let comm = world().comm(handle)?;
+    match target(&comm, message.rank, message.tag)? {
+        Some((to, _)) => comm.net.pass_on(to),
+        None => Ok(()),
+    }
+}
+
+#[inline(never)]
+fn send_later(message: Message, handle: MPI_Comm, mode: Mode) -> Result<()> {
+    let comm = world().comm(handle)?;
     let source = message.source()?;
     let Some((to, envelope)) = target(&comm, message.rank, message.tag)? else { return Ok(()) };
-    if sent.is_none() {
-        let sent = comm.net.start_send(to, envelope, mode, source)?;
-        comm.net.finish_send(sent)?;
-    }
+    let sent = comm.net.start_send(to, envelope, mode, source)?;
+    comm.net.finish_send(sent)?;
     comm.net.pass_on(to)
 }
 
 /// Starts a send.
 #[inline(always)]
 pub fn isend(message: Message, handle: MPI_Comm, mode: Mode) -> Result<MPI_Request> {
-    let now = |comm: &Comm| message.send_now(comm, mode, |_, layer, _| MPI_Request(layer.requests.sent()));
-    match world().lasting(handle).and_then(|comm| now(comm)) {
-        Some(sent) => Ok(sent),
-        None => {
-            let (memory, what, whom) = message.words();
-            isend_later(memory, what, whom, handle, mode)
-        }
+    match world().lasting(handle) {
+        Some(comm) => isend_on(comm, message, handle, mode),
+        None => isend_elsewhere(message, handle, mode),
     }
 }
 
-/// Starts a send through another communicator, or one that takes longer.
+/// The same on a communicator that takes a reference to be used.
 #[inline(never)]
-fn isend_later(
-    memory: Memory,
-    what: (i64, MPI_Datatype),
-    whom: (i32, i32),
-    handle: MPI_Comm,
-    mode: Mode,
-) -> Result<MPI_Request> {
-    let message = Message::of((memory, what, whom));
-    let comm = world().comm(handle)?;
-    let sent = message.send_now(&comm, mode, |_, layer, _| MPI_Request(layer.requests.sent()));
-    if let Some(sent) = sent {
-        return Ok(sent);
+fn isend_elsewhere(message: Message, handle: MPI_Comm, mode: Mode) -> Result<MPI_Request> {
+    isend_on(&*world().comm(handle)?, message, handle, mode)
+}
+
+#[inline(always)]
+fn isend_on(comm: &Comm, message: Message, handle: MPI_Comm, mode: Mode) -> Result<MPI_Request> {
+    match message.send_now(comm, mode, |_, layer, _| MPI_Request(layer.requests.sent())) {
+        Some(sent) => Ok(sent),
+        None => isend_later(message, handle, mode),
     }
+}
+
+#[inline(never)]
+fn isend_later(message: Message, handle: MPI_Comm, mode: Mode) -> Result<MPI_Request> {
+    let comm = world().comm(handle)?;
     let (len, source) = message.source()?;
     let Some((to, envelope)) = target(&comm, message.rank, message.tag)? else {
         return ended(&comm, handle, Outcome::NOBODY);
@@ -217,7 +209,21 @@ pub fn ibsend(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
 /// Receives and waits for the message.
 #[inline(always)]
 pub fn recv(message: Message, handle: MPI_Comm, status: Out<Status>) -> Result<()> {
-    match world().lasting(handle).and_then(|comm| message.receive_now(comm)) {
+    match world().lasting(handle) {
+        Some(comm) => recv_on(comm, message, handle, status),
+        None => recv_elsewhere(message, handle, status),
+    }
+}
+
+/// The same on a communicator that takes a reference to be used.
+#[inline(never)]
+fn recv_elsewhere(message: Message, handle: MPI_Comm, status: Out<Status>) -> Result<()> {
+    recv_on(&*world().comm(handle)?, message, handle, status)
+}
+
+#[inline(always)]
+fn recv_on(comm: &Comm, message: Message, handle: MPI_Comm, status: Out<Status>) -> Result<()> {
+    match message.receive_now(comm) {
         Some(len) => {
             status.fill(&Status::new(message.rank, message.tag, len));
             Ok(())
@@ -226,15 +232,10 @@ pub fn recv(message: Message, handle: MPI_Comm, status: Out<Status>) -> Result<(
     }
 }
 
-/// Receives through another communicator, or a message that has come before others, or that does not come soon.
+/// Receives a message that has come before others, or does not come soon.
 #[inline(never)]
 fn recv_later(message: Message, handle: MPI_Comm, status: Out<Status>) -> Result<()> {
     let comm = world().comm(handle)?;
-    let other = world().lasting(handle).is_none();
-    if let Some(len) = other.then(|| message.receive_now(&comm)).flatten() {
-        status.fill(&Status::new(message.rank, message.tag, len));
-        return Ok(());
-    }
     if let Some(received) = message.receive_pieces_now(&comm) {
         let got = comm.net.finish_receive(received)?;
         return tell(&comm, message.rank, &got, status);
@@ -269,28 +270,29 @@ fn tell(comm: &CommRef, rank: i32, got: &tagged::Status, status: Out<Status>) ->
 /// Starts a receive.
 #[inline(always)]
 pub fn irecv(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
-    match world().lasting(handle).and_then(|comm| message.post_now(comm, handle)) {
-        Some(posted) => Ok(MPI_Request(plain_receive::handle(posted))),
-        None => {
-            let (memory, what, whom) = message.words();
-            irecv_later(memory, what, whom, handle)
-        }
+    match world().lasting(handle) {
+        Some(comm) => irecv_on(comm, message, handle),
+        None => irecv_elsewhere(message, handle),
     }
 }
 
-/// Starts a receive through another communicator, or one that takes longer.
+/// The same on a communicator that takes a reference to be used.
 #[inline(never)]
-fn irecv_later(
-    memory: Memory,
-    what: (i64, MPI_Datatype),
-    whom: (i32, i32),
-    handle: MPI_Comm,
-) -> Result<MPI_Request> {
-    let message = Message::of((memory, what, whom));
-    let comm = world().comm(handle)?;
-    if let Some(posted) = message.post_now(&comm, handle) {
-        return Ok(MPI_Request(plain_receive::handle(posted)));
+fn irecv_elsewhere(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
+    irecv_on(&*world().comm(handle)?, message, handle)
+}
+
+#[inline(always)]
+fn irecv_on(comm: &Comm, message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
+    match message.post_now(comm, handle) {
+        Some(posted) => Ok(MPI_Request(plain_receive::handle(posted))),
+        None => irecv_later(message, handle),
     }
+}
+
+#[inline(never)]
+fn irecv_later(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
+    let comm = world().comm(handle)?;
     let sink = message.sink()?;
     let Some(want) = wanted(&comm, message.rank, message.tag)? else {
         return ended(&comm, handle, Outcome::from_proc_null());

@@ -132,6 +132,12 @@ impl Net {
         }
     }
 
+    /// The same for a short way that waits, on which no task would go on: `None` if there is one.
+    #[inline(always)]
+    pub fn alone_without_tasks(&self) -> Option<Alone<'_>> {
+        if self.tasks.is_empty() { self.alone() } else { None }
+    }
+
     /// Makes progress until `done` says so; tasks go on meanwhile.
     #[inline]
     pub fn wait(&self, what: &'static str, done: impl FnMut(&mut Layer) -> bool) -> Result<()> {
