@@ -343,9 +343,10 @@ fn a_peer_that_leaves_is_told_once_and_after_all_it_sent(wires: &Wires) {
     wires.run(3, |mut ep| {
         let mut d = Keep::default();
         if ep.me() == Peer(2) {
-            for i in 0..50 {
+            // One line each: whoever keeps them all keeps half a ring.
+            for i in 0..100 {
                 for to in [Peer(0), Peer(1)] {
-                    send(&mut ep, &mut d, to, i, &pattern(100, i));
+                    send(&mut ep, &mut d, to, i, &pattern(40, i));
                 }
             }
             return;
@@ -353,7 +354,7 @@ fn a_peer_that_leaves_is_told_once_and_after_all_it_sent(wires: &Wires) {
         let other = Peer(1 - ep.me().0);
         ep.wait(&mut d, PATIENCE, |_, d| !d.lost.is_empty()).unwrap();
         let from = |d: &Keep, peer| d.frames.iter().filter(|frame| frame.from == peer).count();
-        assert_eq!((from(&d, Peer(2)), &d.lost[..]), (50, &[Peer(2)][..]));
+        assert_eq!((from(&d, Peer(2)), &d.lost[..]), (100, &[Peer(2)][..]));
         assert_eq!(ep.peer_state(Peer(2)), PeerState::Left);
         assert_eq!(ep.send(Peer(2), Port(1), 0, b"?"), Err(SendError::Lost(Peer(2))));
         // The others are not concerned.

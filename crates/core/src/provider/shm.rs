@@ -21,8 +21,8 @@ use crate::wire::{FLAG_CHUNK, Head};
 
 /// Longest payload in the ring itself; longer ones go through the pool.
 pub(crate) const INLINE_BYTES_MAX: usize = 2048;
-/// The same in a stream of them, where lines come back slowly. In the ring a packet is there sooner; but a stream of long ones goes faster through the pool, where its
-/// sender writes far from what the receiver is reading, and into memory that has left the receiver's own cache.
+/// The same in a stream of them, where lines come back slowly. In the ring a packet is there sooner; but a stream of long ones goes faster
+/// through the pool, where its sender writes far from what the receiver is reading, and into memory that has left the receiver's own cache.
 const STREAM_BYTES_MAX: usize = 1024;
 /// Packets longer than that in a row, without a word from the receiver, are a stream.
 const STREAM: u32 = 3;

@@ -174,6 +174,7 @@ impl Tagged {
     }
 
     /// What its owner noted of a receive that was [posted](Tagged::post_now) with a note, unless that has been taken.
+    /// [`Tagged::take_good`] has an example.
     #[inline]
     pub fn note(&self, request: Request) -> Option<Note> {
         self.requests.note(request)
@@ -185,19 +186,34 @@ impl Tagged {
         self.requests.take(request)
     }
 
-    /// Notes something of a receive that has not been taken.
+    /// Notes something of a receive that has not been taken. [`Tagged::take_good`] has an example.
     pub fn set_note(&mut self, request: Request, note: Note) {
         self.requests.set_note(request, note);
     }
 
     /// [`Tagged::take`] for a receive [posted](Tagged::post_now) into a caller's buffer that has ended well, with what its owner noted;
     /// `None` for every other request, of which nothing is taken.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, job::Job, tagged::{Envelope, Tagged}};
+    /// use barewire_sys::userbuf::UserBuf;
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let (me, mut tagged, envelope) = (endpoint.me(), Tagged::new(&endpoint), Envelope { context: 1, tag: 7 });
+    /// let receive = tagged.post_now(&endpoint, me, envelope, UserBuf::EMPTY, [3, 4]).expect("nothing has come");
+    /// assert_eq!((tagged.in_slot(receive.slot()), tagged.note(receive)), (Some(receive), Some([3, 4])));
+    /// tagged.set_note(receive, [3, 5]);
+    /// assert!(tagged.take_good(receive).is_none(), "it is under way");
+    /// tagged.send_now(&mut endpoint, me, envelope, UserBuf::EMPTY).unwrap();
+    /// endpoint.wait(&mut tagged, None, |_, tagged| tagged.is_done(receive)).unwrap();
+    /// let (status, note) = tagged.take_good(receive).expect("it has ended well");
+    /// assert_eq!((status.len, note, tagged.in_slot(receive.slot())), (0, [3, 5], None));
+    /// ```
     #[inline(always)]
     pub fn take_good(&mut self, request: Request) -> Option<(Status, Note)> {
         self.requests.take_good(request)
     }
 
-    /// The request under way that has this [slot](Request::slot), if there is one.
+    /// The request under way that has this [slot](Request::slot), if there is one. [`Tagged::take_good`] has an example.
     pub fn in_slot(&self, slot: u32) -> Option<Request> {
         self.requests.in_use(slot)
     }
