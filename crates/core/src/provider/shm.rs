@@ -20,7 +20,9 @@ use crate::incoming::HoldSlot;
 use crate::wire::{FLAG_CHUNK, Head};
 
 /// Longest payload in the ring itself; longer ones go through the pool.
-pub(crate) const INLINE_BYTES_MAX: usize = 2048;
+const INLINE_BYTES_MAX: usize = 2048;
+/// The same where lines come back fast: a page, and what layers put before it.
+const FAST_BYTES_MAX: usize = 4096 + LINE_BYTES;
 /// The same in a stream of them, where lines come back slowly. In the ring a packet is there sooner; but a stream of long ones goes faster
 /// through the pool, where its sender writes far from what the receiver is reading, and into memory that has left the receiver's own cache.
 const STREAM_BYTES_MAX: usize = 1024;
@@ -66,8 +68,11 @@ impl RingTx {
     pub fn new(memory: RingMemory, socket: Option<local::Dialled>) -> RingTx {
         let ring = Producer::new(memory);
         let (lines, bytes) = (ring.lines(), ring.memory().bytes());
-        let inline_max = (bytes / 4).min(INLINE_BYTES_MAX + HEAD_BYTES) - HEAD_BYTES;
-        let stream_max = if ring.comes_back_fast() { inline_max } else { inline_max.min(STREAM_BYTES_MAX) };
+        let fast = ring.comes_back_fast();
+        let most = if fast { FAST_BYTES_MAX } else { INLINE_BYTES_MAX };
+        // A packet lies in one piece: what is left at the end of the ring may have to be skipped for it.
+        let inline_max = (bytes / 8 * 3).min(most + HEAD_BYTES) - HEAD_BYTES;
+        let stream_max = if fast { inline_max } else { inline_max.min(STREAM_BYTES_MAX) };
         RingTx {
             inline_max,
             inline_now: inline_max,
