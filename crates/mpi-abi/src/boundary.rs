@@ -10,7 +10,7 @@ use barewire::mpi::error::{Class, Error, Result};
 use barewire_sys::userbuf::UserBuf;
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// A handle as C sees it: a number of pointer size that is never followed.
 macro_rules! handles {
@@ -402,6 +402,31 @@ impl<T> Gate<T> {
         }
         self.busy.store(true, Ordering::Relaxed);
         Some(Inside(self))
+    }
+}
+
+/// Something that lasts for ever and is to be found at times: what looks for it checks one word.
+pub struct Standing<T: 'static>(AtomicPtr<T>);
+
+impl<T: Sync> Standing<T> {
+    /// Not to be found.
+    pub const fn nowhere() -> Standing<T> {
+        Standing(AtomicPtr::new(std::ptr::null_mut()))
+    }
+
+    /// From now on it is this that is found, or nothing.
+    pub fn set(&self, to: Option<&'static T>) {
+        let at = to.map_or(std::ptr::null(), std::ptr::from_ref);
+        // SYNC standing: pairs with the load in `get`; whoever finds it sees it whole.
+        self.0.store(at.cast_mut(), Ordering::Release);
+    }
+
+    /// What is to be found now.
+    #[inline(always)]
+    pub fn get(&self) -> Option<&'static T> {
+        // SYNC standing: pairs with the store in `set`.
+        // SAFETY: null, or the place of something that is never dropped, of which nobody has an exclusive reference.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
     }
 }
 

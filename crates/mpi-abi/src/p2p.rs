@@ -10,7 +10,7 @@ use crate::plain_receive;
 use crate::request::{Plan, Way};
 use crate::task::{Event, Need, Until};
 use crate::transport::{Layer, Net, send_error};
-use crate::world::{ANY_SOURCE, bad, world};
+use crate::world::{ANY_SOURCE, bad, lasting, world};
 use barewire::core::tagged::{self, Envelope, Mode, Received, Sent, Want};
 use barewire::core::{Endpoint, Peer, SendError};
 use barewire::mpi::error::{Class, Error, Result};
@@ -112,7 +112,7 @@ impl Message {
 /// Sends and waits until the send has ended.
 #[inline(always)]
 pub fn send(message: Message, handle: MPI_Comm, mode: Mode) -> Result<()> {
-    match world().lasting(handle) {
+    match lasting(handle) {
         Some(comm) => send_on(comm, message, handle, mode),
         None => send_elsewhere(message, handle, mode),
     }
@@ -156,7 +156,7 @@ fn send_later(message: Message, handle: MPI_Comm, mode: Mode) -> Result<()> {
 /// Starts a send.
 #[inline(always)]
 pub fn isend(message: Message, handle: MPI_Comm, mode: Mode) -> Result<MPI_Request> {
-    match world().lasting(handle) {
+    match lasting(handle) {
         Some(comm) => isend_on(comm, message, handle, mode),
         None => isend_elsewhere(message, handle, mode),
     }
@@ -209,7 +209,7 @@ pub fn ibsend(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
 /// Receives and waits for the message.
 #[inline(always)]
 pub fn recv(message: Message, handle: MPI_Comm, status: Out<Status>) -> Result<()> {
-    match world().lasting(handle) {
+    match lasting(handle) {
         Some(comm) => recv_on(comm, message, handle, status),
         None => recv_elsewhere(message, handle, status),
     }
@@ -270,7 +270,7 @@ fn tell(comm: &CommRef, rank: i32, got: &tagged::Status, status: Out<Status>) ->
 /// Starts a receive.
 #[inline(always)]
 pub fn irecv(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
-    match world().lasting(handle) {
+    match lasting(handle) {
         Some(comm) => irecv_on(comm, message, handle),
         None => irecv_elsewhere(message, handle),
     }

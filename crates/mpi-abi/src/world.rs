@@ -3,7 +3,7 @@
 //! Objects live in handle tables. What exists before `MPI_Init` (datatypes, infos, errors, keys) is made when first asked for; the
 //! communicators appear when a [`Job`] starts and go when it ends.
 
-use crate::boundary::{MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Op};
+use crate::boundary::{MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Op, Standing};
 use crate::fault::Errhandler;
 use crate::object::{AttributeCallbacks, Comm, CommRef, F90Key, Session, TypeObject, TypeRef, UserOp};
 use crate::rma::Window;
@@ -16,7 +16,7 @@ use barewire::mpi::group::{Group, Process};
 use barewire::mpi::info::Info;
 use barewire::mpi::op::Builtin;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::thread::ThreadId;
 use std::time::Instant;
@@ -25,6 +25,15 @@ use std::time::Instant;
 pub fn world() -> &'static World {
     static WORLD: LazyLock<World> = LazyLock::new(World::new);
     &WORLD
+}
+
+/// The communicators that are there as long as the job runs, while that runs.
+static LASTING: Standing<[Arc<Comm>; 2]> = Standing::nowhere();
+
+/// A communicator, if it is one of those that are there as long as the job runs, and that runs.
+#[inline(always)]
+pub fn lasting(handle: MPI_Comm) -> Option<&'static Arc<Comm>> {
+    LASTING.get()?.get(handle.0.wrapping_sub(0x101))
 }
 
 /// All state of the library.
@@ -62,8 +71,6 @@ pub struct World {
     job: RwLock<Phase>,
     /// `MPI_COMM_WORLD` and `MPI_COMM_SELF`, once there were some.
     lasting: OnceLock<[Arc<Comm>; 2]>,
-    /// Whether the job runs, for who needs no more than that.
-    running: AtomicBool,
 }
 
 /// Where a process is between start and end.
@@ -133,12 +140,11 @@ impl World {
             file_errhandler: Mutex::new(Arc::new(Errhandler::Return)),
             job: RwLock::new(Phase::Before),
             lasting: OnceLock::new(),
-            running: AtomicBool::new(false),
         }
     }
 
     /// Starts the job: the communicators appear.
-    pub fn begin(&self, thread_level: i32) -> Result<()> {
+    pub fn begin(&'static self, thread_level: i32) -> Result<()> {
         let mut phase = self.job.write().unwrap_or_else(PoisonError::into_inner);
         match *phase {
             Phase::Before => {}
@@ -152,18 +158,15 @@ impl World {
         let own = Comm::new(&net, 1, Group::new([Process(net.rank)])?, 0);
         own.set_name(b"MPI_COMM_SELF");
         let main = std::thread::current().id();
-        self.lasting.get_or_init(|| [Arc::new(all), Arc::new(own)]);
+        LASTING.set(Some(self.lasting.get_or_init(|| [Arc::new(all), Arc::new(own)])));
         let job = Job { net, thread_level, main };
-        // SYNC running: pairs with the load in `comm`; a thread that sees it sees what is lasting.
-        self.running.store(true, Ordering::Release);
         *phase = Phase::Running(Arc::new(job));
         Ok(())
     }
 
     /// Ends the job.
     pub fn end(&self) {
-        // SYNC running: see `begin`.
-        self.running.store(false, Ordering::Release);
+        LASTING.set(None);
         *self.job.write().unwrap_or_else(PoisonError::into_inner) = Phase::After;
         CommRef::forget_all();
     }
@@ -203,19 +206,9 @@ impl World {
     /// A communicator.
     #[inline]
     pub fn comm(&'static self, handle: MPI_Comm) -> Result<CommRef> {
-        match self.lasting(handle) {
+        match lasting(handle) {
             Some(lasting) => Ok(CommRef::Lasting(lasting)),
             None => self.other_comm(handle),
-        }
-    }
-
-    /// A communicator, if it is one of those that are there as long as the job runs, and that runs.
-    #[inline(always)]
-    pub fn lasting(&'static self, handle: MPI_Comm) -> Option<&'static Arc<Comm>> {
-        // SYNC running: pairs with the stores in `begin` and `end`.
-        match (handle.0, self.running.load(Ordering::Acquire)) {
-            (0x101 | 0x102, true) => self.lasting.get().map(|lasting| &lasting[handle.0 - 0x101]),
-            _ => None,
         }
     }
 
