@@ -14,6 +14,8 @@ use crate::{Peer, Port};
 
 /// Packets taken from one peer before the next has its turn.
 pub(crate) const BATCH: u32 = 64;
+/// Packets in a row after which more are likely to be there.
+const BEHIND: u32 = 2;
 
 /// The way in from one peer, and the messages open on it.
 #[derive(Debug)]
@@ -46,7 +48,7 @@ impl Endpoint {
     /// taken (the last packet may overshoot), or a handler says [`Flow::Quit`]. Never waits. Says how many packets it took.
     #[inline]
     pub fn progress<D: Deliver>(&mut self, deliver: &mut D, budget: usize) -> usize {
-        let mut budget = Budget { left: budget, taken: 0, quit: false };
+        let mut budget = Budget::new(budget);
         if self.datagrams.is_some() {
             self.receive_datagrams();
         }
@@ -155,22 +157,48 @@ impl Endpoint {
         if rx.is_holding() {
             rx.settle(self.peers[from.index()].shuttle());
         }
-        for _ in 0..BATCH {
+        let mut whole = Tally::default();
+        let ended = self.take_packets(deliver, from, rx, open, budget, &mut whole);
+        if whole.packets() > 0 {
+            self.peers[from.index()].stats.count_all_received(whole.packets(), whole.bytes());
+            budget.taken += whole.packets() as usize;
+        }
+        ended
+    }
+
+    /// Takes packets from a ring, one after the other, and counts those that are plain messages.
+    #[inline(always)]
+    fn take_packets<D: Deliver>(
+        &mut self,
+        deliver: &mut D,
+        from: Peer,
+        rx: &mut RingRx,
+        open: &mut OpenMessages,
+        budget: &mut Budget,
+        whole: &mut Tally,
+    ) -> Result<(), EndReason> {
+        for taken in 0..BATCH {
             let handled = if let Some(packet) = rx.ring.peek() {
-                match wire::as_message(packet.w0) {
-                    Some((port, len)) => {
-                        let Some(payload) = rx.ring.payload(len) else { return Err(EndReason::TooLong) };
-                        rx.hold.arm(barewire_sys::ring::lines_for(len));
-                        let incoming = Incoming::whole(from, port, packet.w1, payload, &rx.hold);
-                        let flow = deliver.deliver(self, incoming);
-                        let kept = rx.finish(len);
-                        budget.spend(len);
-                        let stats = &mut self.peers[from.index()].stats;
-                        stats.count_received(len);
-                        stats.held += u64::from(kept);
-                        flow.into()
+                if let Some((port, len)) = wire::as_message(packet.w0) {
+                    let Some(payload) = rx.ring.payload(len) else { return Err(EndReason::TooLong) };
+                    let lines = barewire_sys::ring::lines_for(len);
+                    if taken >= BEHIND && lines == 1 {
+                        rx.ring.fetch_ahead();
                     }
-                    None => self.take_other(deliver, from, rx, open, budget, packet.w0, packet.w1),
+                    rx.hold.arm(lines);
+                    let incoming = Incoming::whole(from, port, packet.w1, payload, &rx.hold);
+                    let flow = deliver.deliver(self, incoming);
+                    if rx.finish(len) {
+                        self.peers[from.index()].stats.held += 1;
+                    }
+                    budget.pay(len);
+                    whole.add(len);
+                    if flow == Flow::Continue && budget.left > 0 {
+                        continue;
+                    }
+                    flow.into()
+                } else {
+                    self.take_other(deliver, from, rx, open, budget, packet.w0, packet.w1)
                 }
             } else if let Some(handled) = self.take_shuttled(deliver, from, rx, budget) {
                 handled
@@ -384,23 +412,55 @@ pub(crate) enum EndReason {
     Broken(String),
 }
 
+/// Packets that were taken, and their bytes, in one word: there are at most [`BATCH`] of them, of at most a ring each.
+#[derive(Default)]
+struct Tally(u64);
+
+impl Tally {
+    const PACKET: u64 = 1 << 40;
+
+    #[inline(always)]
+    fn add(&mut self, len: usize) {
+        self.0 += Tally::PACKET + len as u64;
+    }
+
+    fn packets(&self) -> u64 {
+        self.0 / Tally::PACKET
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0 % Tally::PACKET
+    }
+}
+
 /// What one call of `progress` may still take.
 pub(crate) struct Budget {
-    pub left: usize,
+    /// Bytes; nothing or less if it is spent.
+    left: isize,
     pub taken: usize,
     pub quit: bool,
 }
 
 impl Budget {
+    fn new(bytes: usize) -> Budget {
+        Budget { left: isize::try_from(bytes).unwrap_or(isize::MAX), taken: 0, quit: false }
+    }
+
     #[inline(always)]
     pub fn spend(&mut self, bytes: usize) {
-        // A packet without payload still costs something, or a flood of them would be free.
-        self.left = self.left.saturating_sub(bytes.max(1));
+        self.pay(bytes);
         self.taken += 1;
+    }
+
+    /// Spends what a packet of so many bytes costs, which is counted elsewhere.
+    #[inline(always)]
+    fn pay(&mut self, bytes: usize) {
+        // A packet without payload still costs something, or a flood of them would be free.
+        self.left -= bytes.max(1) as isize;
     }
 
     #[inline(always)]
     pub fn is_spent(&self) -> bool {
-        self.left == 0 || self.quit
+        self.left <= 0 || self.quit
     }
 }

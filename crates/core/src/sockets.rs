@@ -164,7 +164,7 @@ impl Endpoint {
             };
             packets += 1;
             match self.take_packet(deliver, from, rx, open, budget, head, skip) {
-                Handled::Next if budget.left > 0 => {}
+                Handled::Next if !budget.is_spent() => {}
                 Handled::Next => break,
                 Handled::Quit => {
                     budget.quit = true;

@@ -41,8 +41,13 @@ impl Stats {
 
     #[inline(always)]
     pub(crate) fn count_received(&mut self, bytes: usize) {
-        self.received += 1;
-        self.received_bytes += bytes as u64;
+        self.count_all_received(1, bytes as u64);
+    }
+
+    #[inline(always)]
+    pub(crate) fn count_all_received(&mut self, packets: u64, bytes: u64) {
+        self.received += packets;
+        self.received_bytes += bytes;
     }
 }
 

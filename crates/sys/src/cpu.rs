@@ -6,6 +6,8 @@
 //! none of it, and where a file is missing or makes no sense a default stands in.
 
 mod clock;
+#[cfg(not(loom))]
+mod lines;
 mod list;
 mod maker;
 mod memory;
@@ -19,6 +21,8 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use thiserror::Error;
 
 pub use clock::{settle, ticks, ticks_per_us};
+#[cfg(not(loom))]
+pub(crate) use lines::{fetch_line, own_line};
 pub use list::{ListError, parse_cpu_list};
 #[cfg(not(loom))]
 pub(crate) use maker::is_amd;

@@ -47,15 +47,21 @@ impl UserBuf {
         self.len == 0
     }
 
-    /// The first `len` bytes of it, or all if they are fewer.
+    /// Makes it end after `len` bytes, and gives a place to write them; none, and it is as it was, if it has fewer.
     ///
     /// ```
     /// use barewire_sys::userbuf::UserBuf;
-    /// assert_eq!(UserBuf::EMPTY.first(3).len(), 0);
+    /// let mut nothing = UserBuf::EMPTY;
+    /// assert!(nothing.cut_to(3).is_none() && nothing.cut_to(0).is_some());
     /// ```
     #[inline(always)]
-    pub fn first(&self, len: usize) -> UserBuf {
-        UserBuf { len: len.min(self.len), ..*self }
+    pub fn cut_to(&mut self, len: usize) -> Option<WireMut<'_>> {
+        if len > self.len {
+            return None;
+        }
+        self.len = len;
+        // SAFETY: no more than it had, and the maker vouched for the bytes.
+        Some(unsafe { WireMut::from_raw(self.base, len) })
     }
 
     /// A place to write `len` bytes at `offset`.

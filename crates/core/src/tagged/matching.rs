@@ -96,8 +96,7 @@ impl Link {
     }
 
     /// The message has come, from whom and with which envelope it may.
-    #[inline(always)]
-    pub fn came(&mut self, from: Peer, envelope: Envelope) {
+    fn came(&mut self, from: Peer, envelope: Envelope) {
         (self.envelope, self.from) = (envelope.to_imm(), from);
     }
 }
@@ -291,7 +290,7 @@ impl Posted {
         self.exact.push(nodes, at, Link::new(Key::new(from, envelope), self.turn))
     }
 
-    /// Takes out the receive that a message is for.
+    /// Takes out the receive that a message is for. Its link says from then on whom the message is from, and its tag.
     #[inline(always)]
     pub fn find<N: Linked>(&mut self, nodes: &mut [N], from: Peer, envelope: Envelope) -> Option<u32> {
         if self.wild.is_empty() {
@@ -310,7 +309,9 @@ impl Posted {
             (wild, _) => wild.is_some(),
         };
         if earlier {
-            return self.wild.remove(&wild?).map(|(_, at)| at);
+            let at = self.wild.remove(&wild?).map(|(_, at)| at)?;
+            nodes[at as usize].link_mut().came(from, envelope);
+            return Some(at);
         }
         self.exact.remove(nodes, exact?);
         exact

@@ -377,7 +377,7 @@ impl Tagged {
             return self.keep_whole(message.into_packet());
         };
         let len = message.payload.remaining() as u64;
-        if !self.requests.fill(slot, from, envelope, &message.payload) {
+        if !self.requests.fill(slot, &message.payload) {
             self.fill_other(slot, message.into_packet());
         }
         self.give_back(endpoint, from, len + KEEP_BYTES);

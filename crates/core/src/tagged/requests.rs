@@ -361,13 +361,13 @@ impl Requests {
     /// The whole of a message for the posted receive in `slot` has come; false, and nothing is done, if that is into something else than a
     /// caller's buffer, or into too little. Then [`Requests::fill_other`] is for it.
     #[inline(always)]
-    pub fn fill(&mut self, slot: u32, from: Peer, envelope: Envelope, message: &WireRef<'_>) -> bool {
+    pub fn fill(&mut self, slot: u32, message: &WireRef<'_>) -> bool {
         let place = &mut self.slots[slot as usize];
-        let (is_posted, len) = (place.stage == Stage::Posted, message.remaining());
-        let Some(mut buffer) = place.buffer.wire_mut(0, len).filter(|_| is_posted) else { return false };
+        if place.stage != Stage::Posted {
+            return false;
+        }
+        let Some(mut buffer) = place.buffer.cut_to(message.remaining()) else { return false };
         buffer.write_from(&mut message.reborrow());
-        place.link.came(from, envelope);
-        place.buffer = place.buffer.first(len);
         place.stage = Stage::Good;
         if self.ended.is_some() {
             self.note_end(self.in_slot(slot));
