@@ -1,5 +1,6 @@
 //! Receiving: one loop over the peers, one packet at a time, straight to the layer's handler.
 
+use barewire_sys::ring::{BESIDE_MAX, lines_for};
 use barewire_sys::shuttle::Shuttle;
 use barewire_sys::wirebuf::WireRef;
 
@@ -180,17 +181,15 @@ impl Endpoint {
         for taken in 0..BATCH {
             let handled = if let Some(packet) = rx.ring.peek() {
                 if let Some((port, len)) = wire::as_message(packet.w0) {
-                    let Some(payload) = rx.ring.payload(len) else { return Err(EndReason::TooLong) };
-                    let lines = barewire_sys::ring::lines_for(len);
-                    if taken >= BEHIND && lines == 1 {
-                        rx.ring.fetch_ahead();
-                    }
-                    rx.hold.arm(lines);
-                    let incoming = Incoming::whole(from, port, packet.w1, payload, &rx.hold);
-                    let flow = deliver.deliver(self, incoming);
-                    if rx.finish(len) {
-                        self.peers[from.index()].stats.held += 1;
-                    }
+                    let flow = if len <= BESIDE_MAX {
+                        if taken >= BEHIND {
+                            rx.ring.fetch_ahead();
+                        }
+                        self.take_message(deliver, from, rx, (port, packet.w1, len))
+                    } else {
+                        self.take_longer_message(deliver, from, rx, (port, packet.w1, len))
+                    };
+                    let Some(flow) = flow else { return Err(EndReason::TooLong) };
                     budget.pay(len);
                     whole.add(len);
                     if flow == Flow::Continue && budget.left > 0 {
@@ -218,6 +217,36 @@ impl Endpoint {
             }
         }
         Ok(())
+    }
+
+    /// Takes the plain message at the head of a ring, to a port with an immediate; none if it has more bytes than the ring.
+    #[inline(always)]
+    fn take_message<D: Deliver>(
+        &mut self,
+        deliver: &mut D,
+        from: Peer,
+        rx: &mut RingRx,
+        (port, imm, len): (Port, u64, usize),
+    ) -> Option<Flow> {
+        let payload = rx.ring.payload(len)?;
+        rx.hold.arm(lines_for(len));
+        let flow = deliver.deliver(self, Incoming::whole(from, port, imm, payload, &rx.hold));
+        if rx.finish(len) {
+            self.peers[from.index()].stats.held += 1;
+        }
+        Some(flow)
+    }
+
+    /// The same apart from the many short ones, which are the better for it.
+    #[inline(never)]
+    fn take_longer_message<D: Deliver>(
+        &mut self,
+        deliver: &mut D,
+        from: Peer,
+        rx: &mut RingRx,
+        message: (Port, u64, usize),
+    ) -> Option<Flow> {
+        self.take_message(deliver, from, rx, message)
     }
 
     /// Takes what the shuttle has brought, if that is next.
@@ -300,7 +329,7 @@ impl Endpoint {
             rx.fetch_pool(&mut self.pool);
         }
         let in_ring = if chunked { CHUNK_NAME_BYTES } else { len };
-        rx.hold.arm(barewire_sys::ring::lines_for(in_ring));
+        rx.hold.arm(lines_for(in_ring));
         if self.imports.expecting() {
             rx.read_socket();
             rx.passed.drain(..).for_each(|(tag, fd)| self.imports.arrived(from, &tag, fd));

@@ -10,6 +10,7 @@ use barewire::mpi::error::{Class, Error, Result};
 use barewire_sys::userbuf::UserBuf;
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// A handle as C sees it: a number of pointer size that is never followed.
@@ -201,6 +202,33 @@ impl<T: Copy> OutList<T> {
     /// Stores results, unless the program gave the address that says it does not want them.
     pub fn put_wanted(self, values: &[T], unwanted: usize) -> Result<()> {
         if self.0 as usize == unwanted { Ok(()) } else { self.put(values) }
+    }
+
+    /// Whether there is no array.
+    #[inline(always)]
+    pub fn is_missing(self) -> bool {
+        self.0.is_null()
+    }
+
+    /// Replaces the entries in `places`, which the caller has found to be in range, one after the other by what `next` makes of them, until it
+    /// makes nothing of one; says where that is.
+    #[inline(always)]
+    pub fn replace_while(
+        self,
+        places: Range<usize>,
+        mut next: impl FnMut(usize, T) -> Option<T>,
+    ) -> Result<usize> {
+        if self.0.is_null() && !places.is_empty() {
+            return Err(null("a pointer to an argument is null"));
+        }
+        for i in places.clone() {
+            let at = self.0.wrapping_add(i);
+            // SAFETY: it is not null, and C promises initialised entries of an array that is read and written.
+            let Some(new) = next(i, unsafe { at.read_unaligned() }) else { return Ok(i) };
+            // SAFETY: as above.
+            unsafe { at.write_unaligned(new) };
+        }
+        Ok(places.end)
     }
 
     /// The place of entry `i`, which the caller has found to be in range; null where there is no array.

@@ -43,7 +43,7 @@ const WORDS_A_LINE: usize = LINE_BYTES / 8;
 pub struct Full;
 
 /// Most bytes of payload in the header's line.
-pub(crate) const BESIDE_MAX: usize = LINE_BYTES - HEAD_BYTES;
+pub const BESIDE_MAX: usize = LINE_BYTES - HEAD_BYTES;
 
 /// Lines that a packet with `payload` bytes takes.
 ///
@@ -644,7 +644,7 @@ mod mapped {
         /// The payload of the packet at the head, if `len` is a length that the ring could hold.
         #[inline(always)]
         pub fn payload(&self, len: usize) -> Option<WireRef<'_>> {
-            if len > self.memory.bytes() - LINE_BYTES {
+            if len > BESIDE_MAX && len > self.memory.bytes() - LINE_BYTES {
                 return None;
             }
             let at = self.head.line() * LINE_BYTES + payload_at(len);

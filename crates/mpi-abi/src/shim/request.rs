@@ -11,6 +11,7 @@ use crate::transport::Layer;
 use crate::world::UNDEFINED;
 use barewire::mpi::error::{Class, Error, Result};
 use std::ffi::c_int;
+use std::ops::Range;
 
 shims! {
     fn PMPI_Wait(request: Out<MPI_Request>, status: Out<Status>) {
@@ -272,26 +273,35 @@ fn is_done(anyone: &CommRef, handle: MPI_Request) -> Result<bool> {
 /// Completes requests that have ended, and null ones, as long as there is nothing special about them; says where it stopped.
 fn collect_plain(
     anyone: &CommRef,
-    places: std::ops::Range<usize>,
+    places: Range<usize>,
     requests: OutList<MPI_Request>,
     statuses: OutList<Status>,
 ) -> Result<usize> {
-    let end = places.end;
     anyone.net.with(|endpoint, layer| {
         endpoint.flush();
-        for i in places {
-            let request = requests.at(i);
-            let handle = request.get()?;
-            let status = match handle {
-                MPI_Request::NULL => Some(Status::EMPTY),
-                handle => layer.requests.complete_plainly(&mut layer.tagged, handle.0),
-            };
-            let Some(status) = status else { return Ok(i) };
-            request.put(MPI_Request::NULL)?;
-            statuses.at(i).put_wanted(status);
+        // Who wants no statuses is spared the making of them.
+        match statuses.is_missing() {
+            true => replace_ended(layer, places, requests, |_, _| ()),
+            false => replace_ended(layer, places, requests, |i, status| statuses.at(i).put_wanted(status)),
         }
-        Ok(end)
     })?
+}
+
+#[inline(always)]
+fn replace_ended(
+    layer: &mut Layer,
+    places: Range<usize>,
+    requests: OutList<MPI_Request>,
+    tell: impl Fn(usize, Status),
+) -> Result<usize> {
+    requests.replace_while(places, |i, handle| {
+        let status = match handle {
+            MPI_Request::NULL => Status::EMPTY,
+            handle => layer.requests.complete_plainly(&mut layer.tagged, handle.0)?,
+        };
+        tell(i, status);
+        Some(MPI_Request::NULL)
+    })
 }
 
 /// Waits for a request. The usual one is then forgotten and this is its status; any other is to be completed.
