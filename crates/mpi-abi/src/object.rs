@@ -24,7 +24,9 @@ pub struct Comm {
     /// The processes, by rank.
     pub group: Group,
     /// The processes on the other side of an intercommunicator.
-    pub remote: Option<Group>,
+    remote: Option<Group>,
+    /// Those, or the group.
+    partners: Group,
     /// This process's rank.
     pub rank: usize,
     /// Who is whose neighbour.
@@ -112,6 +114,7 @@ impl Comm {
             tags: AtomicU32::new(0),
             later_tags: AtomicU32::new(0),
             context: AtomicU32::new(context),
+            partners: group.clone(),
             group,
             remote: None,
             rank,
@@ -164,7 +167,18 @@ impl Comm {
     /// The processes messages go to and come from.
     #[inline]
     pub fn partners(&self) -> &Group {
-        self.remote.as_ref().unwrap_or(&self.group)
+        &self.partners
+    }
+
+    /// The processes on the other side, if it is an intercommunicator.
+    pub fn remote(&self) -> Option<&Group> {
+        self.remote.as_ref()
+    }
+
+    /// Gives one that is being made another side, or none.
+    pub fn set_remote(&mut self, remote: Option<Group>) {
+        self.partners = remote.as_ref().unwrap_or(&self.group).clone();
+        self.remote = remote;
     }
 
     /// Whether a process is one of its.

@@ -148,8 +148,8 @@ const ROOT: c_int = -4;
 /// The root a program names.
 pub fn root(comm: &Comm, root: c_int) -> Result<Root> {
     match root {
-        ROOT if comm.remote.is_some() => return Ok(Root::Me),
-        PROC_NULL if comm.remote.is_some() => return Ok(Root::Neighbour),
+        ROOT if comm.remote().is_some() => return Ok(Root::Me),
+        PROC_NULL if comm.remote().is_some() => return Ok(Root::Neighbour),
         _ => {}
     }
     let size = comm.partners().size();
@@ -160,12 +160,12 @@ pub fn root(comm: &Comm, root: c_int) -> Result<Root> {
 
 /// Whether this process is the one that gives or gets it all.
 fn is_root(comm: &Comm, root: Root) -> bool {
-    root == Root::Me || (comm.remote.is_none() && root == Root::Rank(comm.rank))
+    root == Root::Me || (comm.remote().is_none() && root == Root::Rank(comm.rank))
 }
 
 /// Whether this process has something to give or get.
 fn takes_part(comm: &Comm, root: Root) -> bool {
-    comm.remote.is_none() || matches!(root, Root::Rank(_))
+    comm.remote().is_none() || matches!(root, Root::Rank(_))
 }
 
 /// `MPI_Bcast`.
@@ -263,7 +263,7 @@ pub fn exscan(comm: &Comm, operands: Operands, count: i64) -> Result<Job> {
 }
 
 fn one_group(comm: &Comm) -> Result<()> {
-    match comm.remote {
+    match comm.remote() {
         Some(_) => Err(Error::new(Class::Comm, "an intercommunicator has no order of ranks to scan along")),
         None => Ok(()),
     }

@@ -116,7 +116,7 @@ pub async fn agree(call: &Call, proposal: u32) -> Result<u32> {
     let (agreed, theirs) = (Scratch::new(4), Scratch::new(4));
     agreed.memory().bytes_mut(0, 4)?.copy_from_slice(&proposal.to_le_bytes());
     let (data, other) = (Data::bytes(&agreed, 4), Data::bytes(&theirs, 4));
-    if let (Some(remote), 0) = (&call.comm.remote, call.rank()) {
+    if let (Some(remote), 0) = (call.comm.remote(), call.rank()) {
         call.exchange(0, &data, 0, &other).await?;
         if remote.members()[0].0 < call.comm.group.members()[0].0 {
             other.copy_to(&data)?;

@@ -91,7 +91,7 @@ pub enum Root {
 impl Job {
     /// Does it: the table of algorithms.
     pub async fn run(&self, call: &Call) -> Result<()> {
-        if call.comm.remote.is_some() {
+        if call.comm.remote().is_some() {
             return inter::run(self, call).await;
         }
         match self {
@@ -127,7 +127,7 @@ impl Job {
 impl Job {
     /// Does it while the program waits.
     async fn run_now(&self, call: &Call) -> Result<()> {
-        if call.comm.remote.is_none() {
+        if call.comm.remote().is_none() {
             if let Some(board) = board::of(call)? {
                 if let Some(done) = board.run(call, self).await {
                     return done;

@@ -43,7 +43,7 @@ shims! {
     }
 
     fn PMPI_Comm_test_inter(comm: MPI_Comm, flag: Out<c_int>) on comm {
-        flag.put(world().comm(comm)?.remote.is_some().into())?
+        flag.put(world().comm(comm)?.remote().is_some().into())?
     }
 
     fn PMPI_Comm_remote_size(comm: MPI_Comm, size: Out<c_int>) on comm {
@@ -170,7 +170,7 @@ fn compare(one: &Arc<Comm>, two: &Arc<Comm>) -> Comparison {
         return Comparison::Identical;
     }
     let local = one.group.compare(&two.group);
-    let remote = match (&one.remote, &two.remote) {
+    let remote = match (one.remote(), two.remote()) {
         (None, None) => Comparison::Identical,
         (Some(one), Some(two)) => one.compare(two),
         _ => Comparison::Unequal,
@@ -184,7 +184,7 @@ fn compare(one: &Arc<Comm>, two: &Arc<Comm>) -> Comparison {
 
 /// The other group of an intercommunicator.
 pub fn remote(comm: MPI_Comm) -> Result<Group> {
-    let remote = world().comm(comm)?.remote.clone();
+    let remote = world().comm(comm)?.remote().cloned();
     remote.ok_or_else(|| Error::new(Class::Comm, "the communicator is not an intercommunicator"))
 }
 
@@ -198,7 +198,7 @@ fn dup(comm: MPI_Comm, hints: Info, newcomm: Out<MPI_Comm>) -> Result<(), Fault>
 /// A communicator of the same processes for something else than the program's own messages.
 pub fn own_copy(comm: MPI_Comm) -> Result<Comm> {
     let parent = world().comm(comm)?;
-    if parent.remote.is_some() {
+    if parent.remote().is_some() {
         return Err(Error::new(Class::Comm, "it is an intercommunicator"));
     }
     let context = agree(&parent)?;
@@ -209,7 +209,7 @@ pub fn own_copy(comm: MPI_Comm) -> Result<Comm> {
 fn copy_of(parent: &Comm, handle: MPI_Comm, hints: Info) -> Result<Comm, Fault> {
     let mut copy = Comm::new(&parent.net, u32::MAX, parent.group.clone(), parent.rank);
     copy.attributes = parent.attributes.copy(handle.0)?;
-    copy.remote = parent.remote.clone();
+    copy.set_remote(parent.remote().cloned());
     copy.topology = parent.topology.clone();
     copy.set_errhandler(parent.errhandler());
     *lock(&copy.info) = hints;
@@ -259,7 +259,7 @@ fn gather(comm: &Comm, tag: i32, words: [c_int; 2]) -> Result<Said> {
     let all = comm.net.all_gather(comm, tag, &mine)?.concat();
     let (context, words) = read_said(&all)?;
     let mut said = Said { context, words, remote: Vec::new() };
-    if comm.remote.is_some() {
+    if comm.remote().is_some() {
         let (context, words) = read_said(&across(comm, &all)?)?;
         said.remote = words;
         if !is_low(comm) {
@@ -295,7 +295,7 @@ fn across(comm: &Comm, mine: &[u8]) -> Result<Vec<u8>> {
 /// Whether the own group is the one whose proposals count.
 fn is_low(comm: &Comm) -> bool {
     let first = |group: &Group| group.members().first().map(|process| process.0);
-    comm.remote.as_ref().is_none_or(|remote| first(&comm.group) < first(remote))
+    comm.remote().is_none_or(|remote| first(&comm.group) < first(remote))
 }
 
 /// The communicator of those who say the same color, ordered by key; none for an undefined color.
@@ -313,14 +313,14 @@ pub fn split(parent: &Comm, color: c_int, key: c_int) -> Result<Option<Comm>> {
         group.include(&ranks)
     };
     let group = chosen(&said.words, &parent.group)?;
-    let remote = parent.remote.as_ref().map(|remote| chosen(&said.remote, remote)).transpose()?;
+    let remote = parent.remote().map(|remote| chosen(&said.remote, remote)).transpose()?;
     derive(parent, said.context, group, remote)
 }
 
 /// The communicator of a group of processes, on an intercommunicator together with the group the other side names.
 fn create(parent: &Comm, group: Group) -> Result<Option<Comm>> {
     let context = agree(parent)?;
-    let remote = match parent.remote {
+    let remote = match parent.remote() {
         Some(_) => Some(read_group(&across(parent, &group_bytes(&group))?)?),
         None => None,
     };
@@ -381,7 +381,7 @@ fn derive(parent: &Comm, context: u32, group: Group, remote: Option<Group>) -> R
         return Ok(None);
     }
     let mut comm = Comm::new(&parent.net, context, group, rank);
-    comm.remote = remote;
+    comm.set_remote(remote);
     comm.set_errhandler(parent.errhandler());
     Ok(Some(comm))
 }
@@ -412,7 +412,7 @@ pub fn between(
         return Err(Error::new(Class::Comm, "the two groups have members in common"));
     }
     let mut comm = Comm::new(&local.net, 0, local.group.clone(), local.rank);
-    comm.remote = Some(remote);
+    comm.set_remote(Some(remote));
     let number = if is_low(&comm) { ours } else { number };
     comm.set_context(u32::from_le_bytes(number.try_into().expect("four bytes were split off")));
     comm.set_errhandler(local.errhandler());
@@ -422,7 +422,7 @@ pub fn between(
 /// One group of the two of an intercommunicator; the one that says `high` comes second.
 pub fn merge(inter: &Comm, high: bool) -> Result<Comm> {
     let said = gather(inter, inter.next_tag(), [high.into(), 0])?;
-    let Some(remote) = &inter.remote else {
+    let Some(remote) = inter.remote() else {
         return Err(Error::new(Class::Comm, "it is not an intercommunicator"));
     };
     let theirs = said.remote.first().is_some_and(|words| words[0] != 0);

@@ -19,7 +19,7 @@ shims! {
         newintercomm: Out<MPI_Comm>,
     ) on local_comm {
         let local = world().comm(local_comm)?;
-        if local.remote.is_some() {
+        if local.remote().is_some() {
             return Err(Error::new(Class::Comm, "local_comm is an intercommunicator").into());
         }
         let leader = rank_in(&local, local_leader)?;
