@@ -199,7 +199,7 @@ pub(crate) struct Requests {
     /// The first of the free slots.
     free: u32,
     /// Requests in the order in which they ended, where somebody asked for that.
-    pub ended: Option<VecDeque<Request>>,
+    pub ended: Option<Box<VecDeque<Request>>>,
 }
 
 impl Requests {
