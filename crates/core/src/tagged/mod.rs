@@ -236,13 +236,13 @@ impl Tagged {
     /// assert_eq!(tagged.next_end(), None);
     /// ```
     pub fn note_ends(&mut self) {
-        self.requests.ended.get_or_insert_default();
+        self.requests.tells_ends = true;
     }
 
     /// The next request that has ended, in the order in which they did. One that was taken meanwhile may appear too.
     #[inline]
     pub fn next_end(&mut self) -> Option<Request> {
-        self.requests.ended.as_mut()?.pop_front()
+        self.requests.ended.pop_front()
     }
 
     /// Makes room for peers that an endpoint at large has met since; see [`Endpoint::connect_to`].

@@ -198,13 +198,21 @@ pub(crate) struct Requests {
     rest: Vec<Rest>,
     /// The first of the free slots.
     free: u32,
-    /// Requests in the order in which they ended, where somebody asked for that.
-    pub ended: Option<Box<VecDeque<Request>>>,
+    /// Whether somebody wants to know in which order they end.
+    pub tells_ends: bool,
+    /// Requests in the order in which they ended, if so.
+    pub ended: VecDeque<Request>,
 }
 
 impl Requests {
     pub fn new() -> Requests {
-        Requests { slots: Vec::new(), rest: Vec::new(), free: NONE, ended: None }
+        Requests {
+            slots: Vec::new(),
+            rest: Vec::new(),
+            free: NONE,
+            tells_ends: false,
+            ended: VecDeque::new(),
+        }
     }
 
     #[inline]
@@ -344,8 +352,8 @@ impl Requests {
     /// A request is done.
     #[inline(always)]
     pub fn note_end(&mut self, request: Request) {
-        if let Some(ended) = &mut self.ended {
-            ended.push_back(request);
+        if self.tells_ends {
+            self.ended.push_back(request);
         }
     }
 
@@ -369,7 +377,7 @@ impl Requests {
         let Some(mut buffer) = place.buffer.cut_to(message.remaining()) else { return false };
         buffer.write_from(&mut message.reborrow());
         place.stage = Stage::Good;
-        if self.ended.is_some() {
+        if self.tells_ends {
             self.note_end(self.in_slot(slot));
         }
         true
