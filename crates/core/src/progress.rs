@@ -158,65 +158,54 @@ impl Endpoint {
         if rx.is_holding() {
             rx.settle(self.peers[from.index()].shuttle());
         }
+        // Plain messages are counted together, at the end.
         let mut whole = Tally::default();
-        let ended = self.take_packets(deliver, from, rx, open, budget, &mut whole);
+        let ended = 'taking: {
+            for taken in 0..BATCH {
+                let handled = if let Some(packet) = rx.ring.peek() {
+                    if let Some((port, len)) = wire::as_message(packet.w0) {
+                        let flow = if len <= BESIDE_MAX {
+                            if taken >= BEHIND {
+                                rx.ring.fetch_ahead();
+                            }
+                            self.take_message(deliver, from, rx, (port, packet.w1, len))
+                        } else {
+                            self.take_longer_message(deliver, from, rx, (port, packet.w1, len))
+                        };
+                        let Some(flow) = flow else { break 'taking Err(EndReason::TooLong) };
+                        budget.pay(len);
+                        whole.add(len);
+                        if flow == Flow::Continue && budget.left > 0 {
+                            continue;
+                        }
+                        flow.into()
+                    } else {
+                        self.take_other(deliver, from, rx, open, budget, packet.w0, packet.w1)
+                    }
+                } else if let Some(handled) = self.take_shuttled(deliver, from, rx, budget) {
+                    handled
+                } else if rx.closing && rx.is_quiet_now(self.peers[from.index()].shuttle()) {
+                    break 'taking Err(EndReason::Closed);
+                } else {
+                    break;
+                };
+                match handled {
+                    Handled::Next if budget.left > 0 => {}
+                    Handled::Next => break,
+                    Handled::Quit => {
+                        budget.quit = true;
+                        break;
+                    }
+                    Handled::Nonsense(what) => break 'taking Err(EndReason::Nonsense(what)),
+                }
+            }
+            Ok(())
+        };
         if whole.packets() > 0 {
             self.peers[from.index()].stats.count_all_received(whole.packets(), whole.bytes());
             budget.taken += whole.packets() as usize;
         }
         ended
-    }
-
-    /// Takes packets from a ring, one after the other, and counts those that are plain messages.
-    #[inline(always)]
-    fn take_packets<D: Deliver>(
-        &mut self,
-        deliver: &mut D,
-        from: Peer,
-        rx: &mut RingRx,
-        open: &mut OpenMessages,
-        budget: &mut Budget,
-        whole: &mut Tally,
-    ) -> Result<(), EndReason> {
-        for taken in 0..BATCH {
-            let handled = if let Some(packet) = rx.ring.peek() {
-                if let Some((port, len)) = wire::as_message(packet.w0) {
-                    let flow = if len <= BESIDE_MAX {
-                        if taken >= BEHIND {
-                            rx.ring.fetch_ahead();
-                        }
-                        self.take_message(deliver, from, rx, (port, packet.w1, len))
-                    } else {
-                        self.take_longer_message(deliver, from, rx, (port, packet.w1, len))
-                    };
-                    let Some(flow) = flow else { return Err(EndReason::TooLong) };
-                    budget.pay(len);
-                    whole.add(len);
-                    if flow == Flow::Continue && budget.left > 0 {
-                        continue;
-                    }
-                    flow.into()
-                } else {
-                    self.take_other(deliver, from, rx, open, budget, packet.w0, packet.w1)
-                }
-            } else if let Some(handled) = self.take_shuttled(deliver, from, rx, budget) {
-                handled
-            } else if rx.closing && rx.is_quiet_now(self.peers[from.index()].shuttle()) {
-                return Err(EndReason::Closed);
-            } else {
-                return Ok(());
-            };
-            match handled {
-                Handled::Next if budget.left > 0 => {}
-                Handled::Next => break,
-                Handled::Quit => {
-                    budget.quit = true;
-                    break;
-                }
-                Handled::Nonsense(what) => return Err(EndReason::Nonsense(what)),
-            }
-        }
-        Ok(())
     }
 
     /// Takes the plain message at the head of a ring, to a port with an immediate; none if it has more bytes than the ring.

@@ -656,8 +656,8 @@ mod mapped {
         /// has not is taken away from the producer. Only where lines come back fast: elsewhere that asks for them far ahead.
         ///
         /// ```
-        /// use barewire_sys::ring::{Consumer, RingMemory};
-        /// Consumer::new(RingMemory::create(4096).unwrap()).fetch_ahead();
+        /// let rx = barewire_sys::ring::Consumer::new(barewire_sys::ring::RingMemory::create(4096).unwrap());
+        /// assert!({ rx.fetch_ahead(); rx.peek().is_none() }, "it shows nothing that was not there");
         /// ```
         #[inline(always)]
         pub fn fetch_ahead(&self) {

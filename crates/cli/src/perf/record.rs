@@ -56,8 +56,8 @@ impl Record {
     /// What the rounds of a measurement say.
     pub fn new(bench: &str, spec: &Spec, answers: &[Answer]) -> Record {
         let each_ns: Vec<f64> = answers.iter().map(|answer| answer.each_ns).collect();
-        let waited = |answer: &Answer| answer.each_ns * (1.0 - answer.get(WAITED).unwrap_or(0.0));
-        let unhindered: Vec<f64> = answers.iter().map(waited).collect();
+        let without_waits = |answer: &Answer| answer.each_ns * (1.0 - answer.get(WAITED).unwrap_or(0.0));
+        let unhindered: Vec<f64> = answers.iter().map(without_waits).collect();
         let estimate = Estimate::of(&each_ns).down_to(&Estimate::of(&unhindered));
         Record {
             bench: bench.to_owned(),

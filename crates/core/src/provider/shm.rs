@@ -70,7 +70,7 @@ impl RingTx {
         let (lines, bytes) = (ring.lines(), ring.memory().bytes());
         let fast = ring.comes_back_fast();
         let most = if fast { FAST_BYTES_MAX } else { INLINE_BYTES_MAX };
-        // A packet lies in one piece: what is left at the end of the ring may have to be skipped for it.
+        // Two of them fit beside the spare lines: one is put in while the other is taken out.
         let inline_max = (bytes / 8 * 3).min(most + HEAD_BYTES) - HEAD_BYTES;
         let stream_max = if fast { inline_max } else { inline_max.min(STREAM_BYTES_MAX) };
         RingTx {
