@@ -12,9 +12,9 @@ const POOL_BYTES_MIN: usize = 1 << 20;
 const POOL_BYTES_MAX: usize = 3 << 20;
 const POOLS_BYTES: usize = 64 << 20;
 
-/// Most bytes of a message by the shuttle between two processes, and where that takes more than the page that they have for it anyway:
-/// not with so many on a host that all their pairs would cost too much. Longer messages are faster in pieces.
-const CARGO_BYTES_MAX: usize = 16 << 10;
+/// Most bytes of a message by the shuttle between two processes, with what stands before them, and where that takes more than the page that
+/// they have for it anyway: not with so many on a host that all their pairs would cost too much.
+const CARGO_BYTES_MAX: usize = (256 << 10) + 4096;
 const CARGO_BYTES_MIN: usize = 2 << 10;
 const CARGO_PROCESSES_MAX: usize = 16;
 

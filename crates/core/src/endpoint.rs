@@ -352,6 +352,22 @@ impl Endpoint {
         self.send_or_defer(to, head, fill)
     }
 
+    /// Tells a peer a word that answers nothing and that nobody answers. Like [`Endpoint::reply`], but what is a message has the
+    /// [shuttle](crate::provider::shuttle) for itself.
+    pub(crate) fn tell(&mut self, to: Peer, port: Port, word: u64) -> Result<(), SendError> {
+        if let Some(PeerEntry { fast: true, tx: Tx::Ring(ring), stats, shuttle, .. }) =
+            self.peers.get_mut(to.index())
+        {
+            if ring.fits_control(0) {
+                stats.count_sent(0);
+                shuttle.iter_mut().for_each(|link| link.overlook(1));
+                let w0 = wire::message_w0(port, 0);
+                return ring.send_inline(w0, word, 0, Class::Control, |_| {}).map_err(SendError::from);
+            }
+        }
+        self.reply(to, port, word, &[])
+    }
+
     /// The longest message that [`Endpoint::send`] takes for this peer.
     pub fn message_max(&self, to: Peer) -> usize {
         self.peers.get(to.index()).map_or(0, |peer| match (&peer.tx, &self.datagrams) {

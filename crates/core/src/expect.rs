@@ -4,11 +4,15 @@
 //! what a short message costs. Who knows the very next packet, whom it is from and what it says needs none of it. Everything else stays
 //! where it is, in order, for `progress`; which has its turn whenever the wait takes long, and now and then even if it does not.
 
+use barewire_sys::shuttle::Shuttle;
+use barewire_sys::wirebuf::WireRef;
+
 use crate::endpoint::Endpoint;
 use crate::incoming::{Incoming, Part};
 use crate::progress::Inbound;
 use crate::provider::Rx;
-use crate::provider::shm::CHUNK_NAME_BYTES;
+use crate::provider::shm::{CHUNK_NAME_BYTES, RingRx};
+use crate::stream::OpenMessages;
 use crate::wire::{self, Begin, FLAG_CHUNK, FLAG_LAST, Head, Kind};
 use crate::{Peer, Port};
 
@@ -137,8 +141,8 @@ impl Endpoint {
         Some(len)
     }
 
-    /// Takes a message of a neighbour's in several packets, to `port` with immediate `imm` and of at most `most` bytes, if its first packet is
-    /// there, with the others as they come, for as long as each does within a moment and none of another message comes between; `take` gets where
+    /// Takes a message of a neighbour's by the shuttle or in several packets, to `port` with immediate `imm` and of at most `most` bytes, if its first
+    /// packet is there, with the others as they come, for as long as each does within a moment and none of another message comes between; `take` gets where
     /// in the message each begins, and its bytes. Says how far it has come. `None` if nothing has been taken; then, and for the rest of a message that is not
     /// whole, [`Endpoint::progress`] is the way. `aside` is as for [`Endpoint::expect_besides`].
     pub(crate) fn follow(
@@ -160,6 +164,17 @@ impl Endpoint {
         let peer = &mut self.peers[from.index()];
         if rx.is_holding() {
             rx.settle(peer.shuttle());
+        }
+        if let Some(link) = peer.shuttle.as_deref_mut() {
+            let took =
+                follow_written(rx, &mut link.shuttle, open, (port, imm, most), patience, |at, payload| {
+                    peer.stats.count_received(payload.remaining());
+                    take(at, Incoming::new(from, port, imm, payload));
+                });
+            if took.is_some() {
+                self.expecting.in_a_row += 1;
+                return took;
+            }
         }
         let mut followed: Option<Followed> = None;
         let mut looks = 0;
@@ -228,4 +243,49 @@ impl Endpoint {
         self.expecting.at = self.inbound.iter().position(|slot| slot.peer == from)?;
         Some(self.expecting.at)
     }
+}
+
+/// Takes a long message to `port` with immediate `imm` and of at most `most` bytes that comes by the shuttle, if it is next and nothing of it has been
+/// taken, as it is written, until that takes more than so many looks. Says how far it has come; `None` if nothing has been taken.
+fn follow_written(
+    rx: &mut RingRx,
+    shuttle: &mut Shuttle,
+    open: &mut OpenMessages,
+    (port, imm, most): (Port, u64, u64),
+    patience: u32,
+    mut take: impl FnMut(u64, WireRef<'_>),
+) -> Option<Followed> {
+    let packet = rx.peek_shuttle(shuttle)?;
+    let head = Head::unpack(packet.w0, packet.w1).filter(|head| {
+        (head.kind, head.flags, head.port, head.w1) == (Kind::Begin, 0, port, imm)
+            && u64::from(head.len) <= most
+    })?;
+    let stream = shuttle.note();
+    if open.get(stream).is_some() {
+        return None;
+    }
+    let (mut followed, mut looks) = (None, patience);
+    // What makes no sense is left for `progress` to find again.
+    while let Some(payload) = shuttle.long_payload(head.len as usize) {
+        let len = payload.remaining();
+        if len == 0 {
+            match looks.checked_sub(1) {
+                Some(left) => looks = left,
+                None => break,
+            }
+            continue;
+        }
+        let Some(Part { total, offset, stream, .. }) = open.go_on(&head, stream, len) else { break };
+        take(offset, payload);
+        shuttle.took_part(len);
+        let got = offset + len as u64;
+        followed = Some(Followed { total, got, stream });
+        if got == total {
+            shuttle.pass_long();
+            rx.ring.turn_over();
+            break;
+        }
+        looks = patience;
+    }
+    followed
 }

@@ -15,7 +15,7 @@ use crate::provider::tcp::{Split, Splitter};
 use crate::provider::{Class, Tx, local};
 use crate::region::{Memory, Rights, Who};
 use crate::tagged::{Sink, Tagged, Want};
-use crate::wire::{HEAD_BYTES, Head};
+use crate::wire::{HEAD_BYTES, Head, Kind};
 
 /// A hello on the local socket. Nobody can make a good one without the key, and the fuzzer does not have it.
 pub fn local_hello(bytes: &[u8]) {
@@ -81,12 +81,25 @@ pub fn shuttle(bytes: &[u8]) {
     let (mut ours, theirs) = (Shuttle::first(ring.memory(), false), Shuttle::second(ring.memory(), false));
     peer.shuttle = Some(Box::new(Link::new(theirs)));
     let (w0, w1) = words(head);
-    let told = Head::unpack(w0, w1).map_or(0, |head| head.len as usize);
-    let len = told.min(rest.len()).min(ours.cargo_bytes_max());
-    let fill = |wire: &mut WireMut<'_>| {
-        wire.write(&rest[..len]);
-    };
-    ring.send_message(Some(&mut ours), (w0, w1, len), Class::Control, fill).expect("the shuttle is ours");
+    let head = Head::unpack(w0, w1);
+    match head.filter(|head| head.kind == Kind::Begin) {
+        // One that is read while it is written may have more bytes or fewer than it says.
+        Some(_) => {
+            let (len, stream) = (rest.len().min(ours.long_bytes_max()), rest.len() as u32 % 4);
+            ours.send_long((w0, w1, stream.into()), len, |at, mut wire| {
+                wire.write(&rest[at..]);
+            });
+        }
+        None => {
+            let told = head.map_or(0, |head| head.len as usize);
+            let len = told.min(rest.len()).min(ours.cargo_bytes_max());
+            let fill = |wire: &mut WireMut<'_>| {
+                wire.write(&rest[..len]);
+            };
+            let sent = ring.send_message(Some(&mut ours), (w0, w1, len), Class::Control, fill);
+            sent.expect("the shuttle is ours");
+        }
+    }
     for _ in 0..4 {
         endpoint.progress(&mut tagged, usize::MAX);
     }

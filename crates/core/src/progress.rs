@@ -1,6 +1,6 @@
 //! Receiving: one loop over the peers, one packet at a time, straight to the layer's handler.
 
-use barewire_sys::ring::{BESIDE_MAX, lines_for};
+use barewire_sys::ring::{BESIDE_MAX, Packet, lines_for};
 use barewire_sys::shuttle::Shuttle;
 use barewire_sys::wirebuf::WireRef;
 
@@ -8,7 +8,7 @@ use crate::endpoint::{Endpoint, InboundSlot};
 use crate::incoming::{Deliver, Flow, HoldSlot, Incoming};
 use crate::peer::PeerState;
 use crate::provider::Rx;
-use crate::provider::shm::{CHUNK_NAME_BYTES, RingRx};
+use crate::provider::shm::{CHUNK_NAME_BYTES, PACKET_BYTES_MAX, RingRx};
 use crate::stream::OpenMessages;
 use crate::wire::{self, Begin, FLAG_CHUNK, FLAG_LAST, Head, Kind};
 use crate::{Peer, Port};
@@ -182,7 +182,7 @@ impl Endpoint {
                     } else {
                         self.take_other(deliver, from, rx, open, budget, packet.w0, packet.w1)
                     }
-                } else if let Some(handled) = self.take_shuttled(deliver, from, rx, budget) {
+                } else if let Some(handled) = self.take_shuttled(deliver, from, rx, open, budget) {
                     handled
                 } else if rx.closing && rx.is_quiet_now(self.peers[from.index()].shuttle()) {
                     break 'taking Err(EndReason::Closed);
@@ -245,6 +245,7 @@ impl Endpoint {
         deliver: &mut D,
         from: Peer,
         rx: &mut RingRx,
+        open: &mut OpenMessages,
         budget: &mut Budget,
     ) -> Option<Handled> {
         let shuttle = self.peers[from.index()].shuttle()?;
@@ -252,7 +253,7 @@ impl Endpoint {
         let Some((port, len)) =
             wire::as_message(packet.w0).filter(|&(_, len)| len <= shuttle.cargo_bytes_max())
         else {
-            return Some(Handled::Nonsense("what does not go by the shuttle"));
+            return self.take_written(deliver, from, rx, open, budget, packet);
         };
         rx.ring.turn_over();
         rx.shuttle_hold.arm(1);
@@ -296,6 +297,57 @@ impl Endpoint {
         }
         peer.stats.count_received(len);
         flow
+    }
+
+    /// Takes what there is of a long message that comes by the shuttle, and has not been taken.
+    #[inline(never)]
+    fn take_written<D: Deliver>(
+        &mut self,
+        deliver: &mut D,
+        from: Peer,
+        rx: &mut RingRx,
+        open: &mut OpenMessages,
+        budget: &mut Budget,
+        packet: Packet,
+    ) -> Option<Handled> {
+        let head =
+            Head::unpack(packet.w0, packet.w1).filter(|head| head.kind == Kind::Begin && head.flags == 0);
+        let mut link = self.peers[from.index()].shuttle.take()?;
+        let shuttle = &mut link.shuttle;
+        let stream = shuttle.note();
+        let payload = head.and_then(|head| shuttle.long_payload(head.len as usize));
+        let (Some(head), Some(payload)) = (head, payload) else {
+            return Some(Handled::Nonsense("what does not go by the shuttle"));
+        };
+        let payload = payload.first(PACKET_BYTES_MAX);
+        let len = payload.remaining();
+        if len == 0 {
+            self.peers[from.index()].shuttle = Some(link);
+            return None;
+        }
+        let Some(part) = open.go_on(&head, stream, len) else {
+            return Some(Handled::Nonsense("a long message that goes on wrongly"));
+        };
+        rx.shuttle_hold.arm(1);
+        let flow = deliver.deliver(self, Incoming::part(from, part, payload, &rx.shuttle_hold));
+        let shuttle = &mut link.shuttle;
+        shuttle.took_part(len);
+        if part.offset + len as u64 == part.total {
+            shuttle.pass_long();
+            rx.ring.turn_over();
+        }
+        let kept = rx.finish_shuttled();
+        if kept {
+            shuttle.keep();
+        }
+        let peer = &mut self.peers[from.index()];
+        if !peer.is_gone() {
+            peer.shuttle = Some(link);
+        }
+        peer.stats.count_received(len);
+        peer.stats.held += u64::from(kept);
+        budget.spend(len);
+        Some(flow.into())
     }
 
     /// A packet that is not a plain short message.

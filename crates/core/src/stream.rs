@@ -97,6 +97,13 @@ impl Endpoint {
     /// Pushes as much of `bytes` into the message as there is room for and says how much that was;
     /// [`SendError::Full`] if there is no room at all. Bytes beyond the announced length are not taken.
     pub fn push(&mut self, sending: &mut Sending, bytes: &[u8]) -> Result<usize, SendError> {
+        let whole = usize::try_from(sending.total).is_ok_and(|total| bytes.len() >= total);
+        let fill = |at: u64, wire: &mut WireMut<'_>| {
+            wire.write(&bytes[at as usize..]);
+        };
+        if whole && self.push_by_shuttle(sending, fill)? {
+            return Ok(sending.total as usize);
+        }
         let mut pushed = 0;
         loop {
             let left = (bytes.len() - pushed).min(usize::try_from(sending.remaining()).unwrap_or(usize::MAX));
@@ -138,17 +145,21 @@ impl Endpoint {
     }
 
     /// Sends packets of at most `most` bytes each, written by `fill(at, wire)` from byte `at` on, until all of the message is on its way or
-    /// there is no room. To a neighbour, packet after packet without asking anew who and where it is.
+    /// there is no room. To a neighbour that is answered so, all of it by the shuttle; else packet after packet without asking anew who and
+    /// where it is.
     pub(crate) fn push_pieces(
         &mut self,
         sending: &mut Sending,
         most: usize,
         mut fill: impl FnMut(u64, &mut WireMut<'_>),
     ) -> Result<(), SendError> {
-        self.peer_mut(sending.to)?;
+        if self.push_by_shuttle(sending, &mut fill)? {
+            return Ok(());
+        }
         let Endpoint { peers, pool, .. } = self;
-        let PeerEntry { tx, outbox, stats, .. } = &mut peers[sending.to.index()];
+        let PeerEntry { tx, outbox, stats, shuttle, .. } = &mut peers[sending.to.index()];
         if let (Tx::Ring(ring), true) = (tx, outbox.is_empty()) {
+            let before = stats.sent;
             while !sending.is_done() {
                 let (head, begin, n) = sending.next_packet(ring.payload_now(pool), most);
                 ring.note(head.len as usize, stats.received);
@@ -164,12 +175,36 @@ impl Endpoint {
                 sending.begun = true;
                 sending.sent += n as u64;
             }
+            if let Some(link) = shuttle {
+                link.overlook((stats.sent - before).saturating_sub(1));
+            }
         }
         while !sending.is_done() {
             let at = sending.sent;
             self.push_packet(sending, most, |wire, _| fill(at, wire))?;
         }
         Ok(())
+    }
+
+    /// Sends all of a message by the shuttle, written by `fill(at, wire)` from byte `at` on, if nothing of it has gone and that is the way; false if
+    /// nothing has happened.
+    fn push_by_shuttle(
+        &mut self,
+        sending: &mut Sending,
+        fill: impl FnMut(u64, &mut WireMut<'_>),
+    ) -> Result<bool, SendError> {
+        self.peer_mut(sending.to)?;
+        let Sending { port, imm: w1, total, stream, begun, .. } = *sending;
+        let PeerEntry { tx, outbox, stats, shuttle, .. } = &mut self.peers[sending.to.index()];
+        let (Tx::Ring(ring), Some(link), false, true) = (tx, shuttle, begun, outbox.is_empty()) else {
+            return Ok(false);
+        };
+        let Some(way) = link.long_way(total, stats) else { return Ok(false) };
+        let head = Head { kind: Kind::Begin, flags: 0, port, len: total as u32, w1 };
+        ring.send_long(way, (head, stream), fill);
+        stats.count_sent(total as usize);
+        (sending.begun, sending.sent) = (true, total);
+        Ok(true)
     }
 
     /// Whether so many bytes go to a peer straight from where they are.
@@ -274,6 +309,18 @@ impl OpenMessages {
             self.open[at].offset = offset;
         }
         Some(part)
+    }
+
+    /// The next `len` bytes, or the first, of a message that comes by the shuttle; `None` if they make no sense.
+    pub fn go_on(&mut self, head: &Head, stream: u64, len: usize) -> Option<Part> {
+        match self.find(u32::try_from(stream).ok()?) {
+            Some(at) => {
+                let Part { port, imm, total, .. } = self.open[at];
+                let is_it = (port, imm, total) == (head.port, head.w1, u64::from(head.len));
+                if is_it { self.piece(stream, len, false) } else { None }
+            }
+            None => self.begin(head, Begin { total: head.len.into(), stream: stream as u32 }, len),
+        }
     }
 
     /// A message that is open, and how far it has come.

@@ -323,7 +323,7 @@ mod mapped {
     /// Where in the control page the shuttle's line is, far from both.
     const SHUTTLE: usize = 1024;
     /// Most bytes of it all.
-    const CONTROL_BYTES_MAX: usize = 64 << 10;
+    const CONTROL_BYTES_MAX: usize = 512 << 10;
 
     /// Ring memory in a mirrored shared segment.
     #[derive(Debug)]
@@ -357,7 +357,7 @@ mod mapped {
             let bytes = Self::check(bytes)?;
             let control = round_to_page(SHUTTLE + LINE_BYTES + cargo.min(CONTROL_BYTES_MAX))
                 .filter(|&control| control <= CONTROL_BYTES_MAX)
-                .ok_or(MapError::Unfit { reason: "a shuttle has room for at most 60 KiB" })?;
+                .ok_or(MapError::Unfit { reason: "a shuttle has room for at most 508 KiB" })?;
             Segment::create_mirrored("barewire-ring", control + bytes, control)
                 .map(|segment| Self::over(segment, control, bytes))
         }

@@ -11,6 +11,10 @@
 //!  └─────────────┴────┴──────────────┘ └───────────────────────────┘
 //! ```
 //!
+//! A long packet is sent off before its payload is there. That follows piece by piece, from the third line on, while the other side reads what
+//! is there already; the second line says how much. Who has read all of it is the one who writes next, into the same memory: what it has just
+//! read is in its own cache.
+//!
 //! The arrival flag is the trip's number in the header word, modulo four: what stands there is either what was sent, what was received
 //! before that, or new. Whoever has taken a packet off may put the next one on, and nobody else: there is never more than one on
 //! its way, which is the credit.
@@ -23,12 +27,16 @@ use crate::sync::Ordering;
 
 const TRIP_SHIFT: u32 = 62;
 
-/// Words of the shared line.
+/// Words of the shared lines.
 pub trait Line {
     /// Loads the header word.
     fn load(&self, order: Ordering) -> u64;
     /// Stores the header word.
     fn store(&self, value: u64, order: Ordering);
+    /// Loads how much there is of a long packet's payload.
+    fn load_written(&self, order: Ordering) -> u64;
+    /// Stores how much there is of it.
+    fn store_written(&self, value: u64, order: Ordering);
 }
 
 /// Whose turn it is.
@@ -66,6 +74,25 @@ impl Turns {
         line.store(w0 | self.next_out << TRIP_SHIFT, Ordering::Release);
         self.ours = false;
         self.next_out = self.next_out.wrapping_add(2);
+    }
+
+    /// Sends off the header of a packet whose payload is yet to be [written](Turns::wrote).
+    pub fn send_off_long<L: Line>(&mut self, line: &L, w0: u64) {
+        // SYNC shuttle: the header is seen after it.
+        line.store_written(0, Ordering::Relaxed);
+        self.send_off(line, w0);
+    }
+
+    /// So much of a long packet's payload is there, of whom we have sent off the header.
+    pub fn wrote<L: Line>(line: &L, bytes: u64) {
+        // SYNC shuttle payload: pairs with the Acquire in `written`.
+        line.store_written(bytes, Ordering::Release);
+    }
+
+    /// How much is there of the payload of a long packet that has arrived.
+    pub fn written<L: Line>(line: &L) -> u64 {
+        // SYNC shuttle payload: pairs with the Release in `wrote`.
+        line.load_written(Ordering::Acquire)
     }
 
     /// The header word of a packet that has arrived.
@@ -186,6 +213,24 @@ impl Trial {
     }
 }
 
+/// Bytes of a long packet's first piece, of its last, and of any.
+#[cfg(not(loom))]
+const PIECE_FIRST: usize = 8 << 10;
+#[cfg(not(loom))]
+const PIECE_LAST: usize = 4 << 10;
+#[cfg(not(loom))]
+const PIECE_MAX: usize = 16 << 10;
+
+/// How many bytes are written from `at` on, of `len` in all, before the other side is told of them: many, because telling takes time, but few of
+/// the first, for which it waits, and of the last, which it reads when we are done.
+#[cfg(not(loom))]
+fn next_piece(at: usize, len: usize) -> usize {
+    let left = len - at;
+    let rising = at.clamp(PIECE_FIRST, PIECE_MAX);
+    let falling = (left / 3).next_multiple_of(crate::ring::LINE_BYTES).max(PIECE_LAST);
+    rising.min(falling).min(left)
+}
+
 #[cfg(not(loom))]
 pub use mapped::{Cargo, Shuttle};
 
@@ -214,6 +259,11 @@ mod mapped {
         }
     }
 
+    /// Most bytes of payload of a packet that is sent off when it is whole.
+    const CARGO_BYTES_MAX: usize = 16 << 10;
+    /// Where the payload of a long packet begins: behind the line that says how much of it there is.
+    const LONG_AT: usize = 2 * LINE_BYTES;
+
     /// One side's end of a shuttle, in the control page of a ring.
     #[derive(Debug)]
     pub struct Shuttle {
@@ -221,6 +271,9 @@ mod mapped {
         pace: Option<Pace>,
         line: SharedLine,
         cargo_bytes_max: usize,
+        long_bytes_max: usize,
+        /// Bytes taken of the long packet that has arrived, if it is one and has been looked at.
+        taken: Option<usize>,
     }
 
     #[derive(Debug)]
@@ -243,11 +296,25 @@ mod mapped {
     }
 
     impl SharedLine {
+        /// The first word of the second line.
+        fn written(&self) -> &AtomicU64 {
+            // SAFETY: there is at least one more line, in the same page.
+            unsafe { AtomicU64::from_ptr(self.at.add(LINE_BYTES / 8)) }
+        }
+
         /// Where a payload of `len` bytes is: beside the header, or behind its line.
         #[inline(always)]
         fn payload(&self, len: usize) -> *mut u8 {
             // SAFETY: there is at least one more byte behind the line, in the same page.
             unsafe { self.at.cast::<u8>().add(payload_at(len)) }
+        }
+    }
+
+    impl SharedLine {
+        /// Where the bytes of a long packet from `at` on are.
+        fn long_payload(&self, at: usize) -> *mut u8 {
+            // Callers keep to what is mapped.
+            self.at.cast::<u8>().wrapping_add(LONG_AT + at)
         }
     }
 
@@ -259,6 +326,12 @@ mod mapped {
         #[inline(always)]
         fn store(&self, value: u64, order: Ordering) {
             self.word(0).store(value, order);
+        }
+        fn load_written(&self, order: Ordering) -> u64 {
+            self.written().load(order)
+        }
+        fn store_written(&self, value: u64, order: Ordering) {
+            self.written().store(value, order);
         }
     }
 
@@ -289,12 +362,14 @@ mod mapped {
         }
 
         fn over(memory: &RingMemory, turns: Turns, is_patient: bool) -> Shuttle {
-            let (at, cargo_bytes_max, memory) = memory.shuttle();
+            let (at, room, memory) = memory.shuttle();
             Shuttle {
                 turns,
                 pace: is_patient.then(Pace::default),
                 line: SharedLine { at, _memory: memory },
-                cargo_bytes_max,
+                cargo_bytes_max: room.min(CARGO_BYTES_MAX),
+                long_bytes_max: room + LINE_BYTES - LONG_AT,
+                taken: None,
             }
         }
 
@@ -329,6 +404,82 @@ mod mapped {
             }
         }
 
+        /// Most bytes of a long packet's payload.
+        pub fn long_bytes_max(&self) -> usize {
+            self.long_bytes_max
+        }
+
+        /// Sends off a long packet of `len` bytes, at most [`Shuttle::long_bytes_max`], with a note; `fill` writes those from `at` on, some
+        /// at a time, each time when what was written before can be read. `w0` is as for [`Shuttle::send_off`].
+        ///
+        /// ```
+        /// use barewire_sys::ring::RingMemory;
+        /// use barewire_sys::shuttle::Shuttle;
+        /// let memory = RingMemory::create_roomy(4096, 100_000).unwrap();
+        /// let theirs = RingMemory::open(memory.fd().try_clone_to_owned().unwrap(), 4096).unwrap();
+        /// let (mut a, mut b) = (Shuttle::first(&memory, false), Shuttle::second(&theirs, false));
+        /// let mut seen = Vec::new();
+        /// a.send_long((7, 8, 9), 50_000, |at, mut wire| {
+        ///     seen.push(b.long_payload(50_000).unwrap().remaining() == at);
+        ///     wire.write(&vec![1; 50_000]);
+        /// });
+        /// assert!(seen.len() > 2 && seen.into_iter().all(|seen| seen));
+        /// assert_eq!((b.peek().unwrap().w1, b.note()), (8, 9));
+        /// assert_eq!(b.long_payload(50_000).unwrap().to_vec(), vec![1; 50_000]);
+        /// b.pass_long();
+        /// assert!(b.is_ours());
+        /// ```
+        pub fn send_long(
+            &mut self,
+            (w0, w1, note): (u64, u64, u64),
+            len: usize,
+            mut fill: impl FnMut(usize, WireMut<'_>),
+        ) {
+            assert!(self.is_ours() && len <= self.long_bytes_max);
+            self.line.word(1).store(w1, Ordering::Relaxed);
+            self.line.word(2).store(note, Ordering::Relaxed);
+            self.turns.send_off_long(&self.line, w0);
+            let mut at = 0;
+            while at < len {
+                let n = next_piece(at, len);
+                // SAFETY: so many bytes are mapped, and the other side reads none of them before it is told that they are there.
+                fill(at, unsafe { WireMut::from_raw(self.line.long_payload(at), n) });
+                at += n;
+                Turns::wrote(&self.line, at as u64);
+            }
+            if let Some(pace) = &mut self.pace {
+                pace.sent();
+            }
+        }
+
+        /// The note of a long packet that has arrived.
+        pub fn note(&self) -> u64 {
+            self.line.word(2).load(Ordering::Relaxed)
+        }
+
+        /// The bytes of a long packet of `len` in all that have arrived and were not [taken](Shuttle::took_part) yet, where they are; `None` if
+        /// there cannot be so many.
+        pub fn long_payload(&mut self, len: usize) -> Option<WireRef<'_>> {
+            let taken = *self.taken.get_or_insert(0);
+            let written = usize::try_from(Turns::written(&self.line)).ok()?;
+            if len > self.long_bytes_max || written > len || written < taken {
+                return None;
+            }
+            // SAFETY: so many bytes are mapped while self lives.
+            Some(unsafe { WireRef::from_raw(self.line.long_payload(taken), written - taken) })
+        }
+
+        /// So many bytes of the long packet that has arrived are done with.
+        pub fn took_part(&mut self, bytes: usize) {
+            self.taken = self.taken.map(|taken| taken + bytes);
+        }
+
+        /// All of the long packet that has arrived is done with: it is our turn.
+        pub fn pass_long(&mut self) {
+            self.taken = None;
+            self.pass();
+        }
+
         /// The header words of a packet that has arrived; may say `None` for a moment though it has.
         #[inline(always)]
         pub fn peek(&mut self) -> Option<Packet> {
@@ -339,9 +490,12 @@ mod mapped {
             Some(Packet { w0, w1: self.line.word(1).load(Ordering::Relaxed) })
         }
 
-        /// Whether nothing has arrived, for sure.
+        /// Whether nothing has arrived, for sure, and nothing more of a long packet.
         pub fn is_quiet(&self) -> bool {
-            self.turns.arrived(&self.line).is_none()
+            match self.taken {
+                Some(taken) => Turns::written(&self.line) == taken as u64,
+                None => self.turns.arrived(&self.line).is_none(),
+            }
         }
 
         /// The payload of the packet that has arrived, where it is, if `len` is a length that it could have.
@@ -415,6 +569,50 @@ mod tests {
         assert_eq!(trials, 5 + 3, "at 1, 2, 4, 8 and 16 thousand trips, and then every 32 thousand");
         let kept = waits.iter().filter(|&&wait| wait == 245).count();
         assert!(kept * 10 > waits.len() * 8, "{kept} of {}", waits.len());
+    }
+
+    #[test]
+    fn pieces_rise_and_fall() {
+        let pieces = |len| {
+            let mut at = 0;
+            std::iter::from_fn(move || {
+                let piece = if at < len { next_piece(at, len) } else { return None };
+                at += piece;
+                Some(piece)
+            })
+        };
+        for len in (1..300_000).step_by(97) {
+            assert_eq!(pieces(len).sum::<usize>(), len);
+            assert!(pieces(len).all(|piece| piece <= PIECE_MAX));
+            assert!(pieces(len).last().unwrap() <= PIECE_LAST);
+            let but_last = pieces(len).count() - 1;
+            assert!(pieces(len).take(but_last).all(|piece| piece % 64 == 0 && piece >= PIECE_LAST));
+        }
+        assert_eq!(pieces(40_000).collect::<Vec<_>>(), [8192, 8192, 7872, 5248, 4096, 4096, 2304]);
+    }
+
+    #[test]
+    fn a_long_packet_is_news_as_far_as_it_is_written_and_not_taken() {
+        use crate::ring::RingMemory;
+        let memory = RingMemory::create_roomy(4096, 100_000).unwrap();
+        let (mut a, mut b) = (Shuttle::first(&memory, false), Shuttle::second(&memory, false));
+        assert!(b.is_quiet() && a.long_bytes_max() >= 90_000);
+        a.send_long((1, 2, 3), 90_000, |at, _| {
+            assert!(at > 0 || !b.is_quiet(), "it has arrived");
+            let len = b.long_payload(90_000).unwrap().remaining();
+            assert!((at == 0) == (len == 0), "what was written before can be read");
+            assert_eq!(b.is_quiet(), at == 0);
+            b.took_part(len);
+            assert!(b.is_quiet() && !b.is_ours(), "should its writer be gone, that was all");
+        });
+        assert!(b.long_payload(80_000).is_none(), "more than there can be");
+        let last = b.long_payload(90_000).unwrap().remaining();
+        b.took_part(last);
+        assert_eq!(b.long_payload(90_000).unwrap().remaining(), 0);
+        b.pass_long();
+        assert!(b.is_quiet() && b.is_ours() && !a.is_ours());
+        b.send_long((1, 2, 3), 10, |_, _| ());
+        assert_eq!(a.long_payload(10).unwrap().remaining(), 10);
     }
 
     #[test]

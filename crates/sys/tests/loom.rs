@@ -95,9 +95,9 @@ fn packets_arrive_whole_in_order_and_once() {
     }
 }
 
-/// The shuttle's line: the header word, and one of its payload.
+/// The shuttle's lines: the header word, one of its payload, and how much there is of it if it is long.
 #[derive(Clone)]
-struct Shuttle(Arc<(AtomicU64, AtomicU64)>);
+struct Shuttle(Arc<(AtomicU64, AtomicU64, AtomicU64)>);
 
 impl Line for Shuttle {
     fn load(&self, order: Ordering) -> u64 {
@@ -106,11 +106,35 @@ impl Line for Shuttle {
     fn store(&self, value: u64, order: Ordering) {
         self.0.0.store(value, order);
     }
+    fn load_written(&self, order: Ordering) -> u64 {
+        self.0.2.load(order)
+    }
+    fn store_written(&self, value: u64, order: Ordering) {
+        self.0.2.store(value, order);
+    }
 }
 
 impl Shuttle {
     fn new() -> Shuttle {
-        Shuttle(Arc::new((AtomicU64::new(0), AtomicU64::new(0))))
+        Shuttle(Arc::new((AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0))))
+    }
+
+    /// Sends off a long packet and then writes its payload.
+    fn put_long(&self, turns: &mut Turns, value: u64) {
+        turns.send_off_long(self, value);
+        self.0.1.store(value, Ordering::Relaxed);
+        Turns::wrote(self, 1);
+    }
+
+    /// Takes a long packet whose header and payload are there.
+    fn take_long(&self, turns: &mut Turns) -> Option<u64> {
+        let value = turns.arrived(self)?;
+        if Turns::written(self) == 0 {
+            return None;
+        }
+        assert_eq!(self.0.1.load(Ordering::Relaxed), value, "what is said to be written is");
+        turns.took();
+        Some(value)
     }
 
     fn put(&self, turns: &mut Turns, value: u64) {
@@ -175,6 +199,29 @@ fn the_shuttle_and_the_ring_keep_their_order() {
             assert_eq!(seen, 4, "what was sent has arrived");
         });
     }
+}
+
+#[test]
+fn long_packets_go_to_and_fro() {
+    loom::model(|| {
+        let shuttle = Shuttle::new();
+        let theirs = shuttle.clone();
+        let until = |turns: &mut Turns, shuttle: &Shuttle| loop {
+            match shuttle.take_long(turns) {
+                Some(value) => return value,
+                None => thread::yield_now(),
+            }
+        };
+        let other = thread::spawn(move || {
+            let mut turns = Turns::second();
+            assert_eq!(until(&mut turns, &theirs), 1);
+            theirs.put_long(&mut turns, 2);
+        });
+        let mut turns = Turns::first();
+        shuttle.put_long(&mut turns, 1);
+        assert_eq!(until(&mut turns, &shuttle), 2);
+        other.join().unwrap();
+    });
 }
 
 #[test]

@@ -190,6 +190,10 @@ fn scrawl(dice: &mut Dice, manner: Manner, name: &str, file: &File) {
             let chunk = if dice.below(4) == 0 { dice.below(1 << 22) } else { dice.word() };
             let _ = file.write_all_at(&dice.word().to_le_bytes(), at + 8);
             let _ = file.write_all_at(&chunk.to_le_bytes(), at + 16);
+            if by_shuttle {
+                let written = if dice.below(2) == 0 { dice.below(1 << 18) } else { dice.word() };
+                let _ = file.write_all_at(&written.to_le_bytes(), at + LINE);
+            }
             (at, forged_header(dice) | if by_shuttle { dice.below(4) << 62 } else { 0 })
         }
         Manner::Control if name.contains("ring") => ([0, 256][dice.below(2) as usize], dice.word()),

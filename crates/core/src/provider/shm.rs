@@ -151,6 +151,22 @@ impl RingTx {
         Ok(())
     }
 
+    /// Sends a long message by the shuttle, which has to be ours: its header with the stream's number, and then its bytes, written by
+    /// `fill(at, wire)`, piece by piece.
+    pub fn send_long(
+        &mut self,
+        shuttle: &mut Shuttle,
+        (head, stream): (Head, u32),
+        mut fill: impl FnMut(u64, &mut WireMut<'_>),
+    ) {
+        shuttle.send_long((head.w0(), head.w1, stream.into()), head.len as usize, |at, mut wire| {
+            self.nudge();
+            fill(at as u64, &mut wire);
+        });
+        self.ring.turn_over();
+        self.nudge();
+    }
+
     /// Sends one packet of any length up to [`RingTx::payload_max`].
     pub fn send(
         &mut self,

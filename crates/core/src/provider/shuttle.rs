@@ -50,6 +50,17 @@ impl Link {
         if can_go && self.is_answering(stats) { Some(&mut self.shuttle) } else { None }
     }
 
+    /// [`Link::way`] for a message that is read while it is written.
+    pub fn long_way(&mut self, len: u64, stats: &Stats) -> Option<&mut Shuttle> {
+        let can_go = self.shuttle.is_ours() && (1..=self.shuttle.long_bytes_max() as u64).contains(&len);
+        if can_go && self.is_answering(stats) { Some(&mut self.shuttle) } else { None }
+    }
+
+    /// So many packets went elsewhere that are no messages by themselves.
+    pub fn overlook(&mut self, packets: u64) {
+        self.sent += packets;
+    }
+
     /// Whether a message now answers something, as did the one before.
     #[inline(always)]
     fn is_answering(&mut self, stats: &Stats) -> bool {

@@ -459,7 +459,10 @@ impl Tagged {
             let status = Status::received(from, tag, len, sink.capacity());
             let request = self.requests.add_done(slot, status);
             self.requests.note_end(request);
-            let _ = endpoint.reply(from, MATCHED, theirs, &[]);
+            let _ = match fetched {
+                Fetched::Whole => endpoint.tell(from, MATCHED, theirs),
+                _ => endpoint.reply(from, MATCHED, theirs, &[]),
+            };
             return request;
         }
         let expected = limit - base;
@@ -558,7 +561,7 @@ impl Tagged {
         peer.owed += bytes;
         if peer.owed >= self.credit / 4 {
             let owed = std::mem::take(&mut peer.owed);
-            let _ = endpoint.reply(to, CREDIT, owed, &[]);
+            let _ = endpoint.tell(to, CREDIT, owed);
         }
     }
 }

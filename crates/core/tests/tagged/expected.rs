@@ -76,12 +76,13 @@ fn what_is_followed_as_far_as_it_has_come_goes_on_as_usual() {
             rank.meet();
             if rank.ep.me() == Peer(0) {
                 let sent = rank.start_send(Peer(1), 1, Mode::Standard, &bytes);
-                let behind = rank.start_send(Peer(1), 2, Mode::Standard, b"behind it");
+                // Several at a time are no answer, so that the next long one goes through the pool.
+                let behind = [0; 3].map(|_| rank.start_send(Peer(1), 2, Mode::Standard, b"behind it"));
                 if let Sent::Pending(sent) = sent {
                     let broken_off = breaks_off && rank.tagged.break_off(&mut rank.ep, sent);
                     assert_eq!(rank.finish(sent).failure, broken_off.then_some(Failure::Cancelled));
                 }
-                rank.finish_send(behind);
+                behind.into_iter().for_each(|behind| rank.finish_send(behind));
             } else {
                 let received = (0..1000).find_map(|_| {
                     thread::yield_now();
@@ -96,7 +97,7 @@ fn what_is_followed_as_far_as_it_has_come_goes_on_as_usual() {
                     Some(Failure::Cancelled) => assert!(breaks_off, "its sender did not"),
                     failure => assert_eq!((failure, status.len, got == bytes), (None, LEN as u64, true)),
                 }
-                assert_eq!(rank.receive(Some(Peer(0)), Some(2), 9).1, b"behind it");
+                (0..3).for_each(|_| assert_eq!(rank.receive(Some(Peer(0)), Some(2), 9).1, b"behind it"));
             }
         }
         assert!(followed > 0 || rank.ep.me() == Peer(0), "none was followed");
@@ -132,9 +133,42 @@ fn messages_that_are_followed_come_whole_and_in_order() {
                 rank.send(other, turn, &bytes);
             }
         }
+        let sent = rank.ep.peer_stats(other).sent;
+        assert!(
+            sent < 4 * TURNS as u64,
+            "{sent} packets: they answer each other, so each goes by the shuttle, in one"
+        );
         for tag in 0..if me == 0 { TURNS } else { 0 } {
             assert_eq!(rank.receive(Some(Peer(2)), None, 8).1, pattern(8, tag as u64));
         }
+    });
+}
+
+/// One message or several, short or long, in turn: by the shuttle, through the ring or the pool, or offered.
+#[test]
+fn messages_keep_their_order_whichever_way_they_go() {
+    const LENGTHS: [usize; 9] = [8, 70_000, 0, 17_000, 3000, 250_000, 100, 270_000, 16_000];
+    run(2, &Config::default(), |mut rank| {
+        let (other, mut tag) = (Peer(1 - rank.ep.me().0), 0);
+        for round in 0..400 {
+            let lengths = (0..1 + round * 7 % 4).map(|at| LENGTHS[(round + at) % LENGTHS.len()]);
+            if round % 2 == rank.ep.me().0 as usize {
+                let sent: Vec<Sent> = (tag..)
+                    .zip(lengths.clone())
+                    .map(|(tag, len)| rank.start_send(other, tag, Mode::Standard, &pattern(len, tag as u64)))
+                    .collect();
+                sent.into_iter().for_each(|sent| rank.finish_send(sent));
+                tag += lengths.count() as i32;
+            } else {
+                for len in lengths {
+                    let (status, got) = rank.receive(Some(other), None, len);
+                    let is_right = got == pattern(len, tag as u64);
+                    assert_eq!((status.tag, status.len, is_right), (tag, len as u64, true), "round {round}");
+                    tag += 1;
+                }
+            }
+        }
+        rank.meet();
     });
 }
 

@@ -501,7 +501,8 @@ fn exported_memory_is_copied_by_its_receiver_and_not_sent() {
             rank.finish_send(sent);
             rank.receive(Some(receiver), Some(2), 0);
             let sent = rank.ep.stats().sent_bytes - before;
-            assert!(round == 0 || sent < 1000, "in round {round} {sent} bytes were sent");
+            // The receiver asks for the memory when it is first offered some, or when it is connected.
+            assert!(round < 4 || sent < 1000, "in round {round} {sent} bytes were sent");
         }
         rank.meet();
     });
