@@ -13,7 +13,9 @@ use barewire_core::{Config, Deliver, Endpoint, Flow, Incoming, Peer, PeerState, 
 
 use crate::Case;
 use crate::folder::{Board, Stage};
-use crate::rank::{COMMAND, NOISE, PATIENCE, PING, PONG, Rank, SURVIVOR, THIRD, VICTIM, pattern};
+use crate::rank::{
+    COMMAND, NOISE, PATIENCE, PING, PONG, POOLED_BYTES, Rank, SURVIVOR, THIRD, VICTIM, pattern,
+};
 
 /// Different enough to reach different checks.
 const SEEDS: u64 = 16;
@@ -152,7 +154,8 @@ fn scribble(mut me: Rank, seed: u64) {
     for round in 0..200 {
         me.send(SURVIVOR, NOISE, round, b"in good order").unwrap();
     }
-    me.send_long(SURVIVOR, &pattern(200_000)).unwrap();
+    me.send_long(SURVIVOR, &pattern(POOLED_BYTES)).unwrap();
+    me.send_long(SURVIVOR, &pattern(100_000)).unwrap();
     let since = Instant::now();
     let files = loop {
         me.ep.progress(&mut me.mail, usize::MAX);

@@ -7,7 +7,8 @@ use barewire_core::{Peer, PeerState, SendError};
 use crate::folder::now_ns;
 use crate::matrix::{Side, Step, What};
 use crate::rank::{
-    KEY, LONG_BYTES, Lost, PATIENCE, Rank, SHORT, THIRD, THIRD_END, THIRD_TAGGED, VICTIM, pattern,
+    KEY, LONG_BYTES, Lost, PATIENCE, POOLED_BYTES, Rank, SHORT, THIRD, THIRD_END, THIRD_TAGGED, VICTIM,
+    pattern,
 };
 
 /// Commands to the victim.
@@ -30,8 +31,8 @@ const STEPS: u32 = 1;
 const ANYBODY: u32 = 9;
 
 pub fn rank(mut me: Rank, step: Step) {
-    me.receive_long(THIRD, 100_000).unwrap();
-    me.send_long(THIRD, &pattern(100_000)).unwrap();
+    me.receive_long(THIRD, POOLED_BYTES).unwrap();
+    me.send_long(THIRD, &pattern(POOLED_BYTES)).unwrap();
     let ours = Memory::private(LONG_BYTES);
     let our_key = me.ep.export(&ours, Rights::ALL, Who::Anyone).unwrap();
     let standing = stand_open(&mut me);
