@@ -4,7 +4,8 @@
 //! the time and none waits for the other. More ranks send it.
 
 use super::Data;
-use super::board::{Gift, Given, SLOT_DATA, Turn, something_else};
+use super::board::{Gift, Given, Turn, something_else};
+use super::places::SLOT_DATA;
 use barewire::mpi::error::Result;
 
 /// Most bytes that go this way; more is sent.
@@ -33,7 +34,9 @@ impl Turn<'_> {
         self.leave_together(number);
         if given == Given::InBlocks || swapped.is_some() {
             let mine = (given == Given::InBlocks).then(|| &parts[1 - rank]);
-            outcome = outcome.and(self.swap(mine, swapped));
+            let both = mine.is_some() && swapped.is_some();
+            let turn = if both { self.mutual_again() } else { *self };
+            outcome = outcome.and(turn.swap(mine, swapped));
         }
         let sent = self.call.finish_all(sends).await;
         outcome.and(sent)

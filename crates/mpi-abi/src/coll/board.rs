@@ -10,6 +10,7 @@
 //! Calls are numbered alike at all ranks. A slot is written again only when everybody has left the call it was used for: who has seen
 //! that all have entered call `n` knows that all have left call `n - 1`; otherwise a word in each area tells.
 
+use super::places::{Places, SLOT_DATA, Whose};
 use super::shares::Contest;
 use super::tree;
 use super::{Call, Data, Job, Operation};
@@ -25,26 +26,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A cache line.
-const LINE: usize = 64;
-/// Calls that a rank may be ahead of the slowest one, if their data fits the slot's line.
-const LINES: u64 = 64;
-/// The same for longer data: few among many ranks.
-const SLOTS_MIN: usize = 4;
-const SLOTS_MAX: usize = LINES as usize;
-/// Memory for longer data of all ranks together, taken as it is used. Going round more than a processor's own cache holds is much faster than
-/// always using the same: what both sides used a while ago is in the cache they share.
-const DATA_BYTES: usize = 8 << 20;
-/// What opens a slot's line: the number of the call, and the length of what is given.
-const HEAD: usize = 16;
-/// Data that follows it in the line; longer data has a place of its own.
-const IN_LINE: usize = LINE - HEAD;
-/// Most that a rank gives in one slot.
-pub(super) const SLOT_DATA: usize = 32 << 10;
 /// Most that a rank gives in one slot after the other.
 pub(super) const BLOCKS_MAX: usize = 256 << 10;
-/// Not a multiple of a page, so that the same slots of different ranks do not compete for the same lines of a cache.
-const SLOT: usize = SLOT_DATA + LINE;
 /// Most ranks for which everybody looks at everybody.
 const RANKS_MAX: usize = 64;
 /// Calls on a communicator before it gets a board: many are made for a call or two.
@@ -68,8 +51,9 @@ pub struct Board {
     pub(super) rank: usize,
     pub(super) size: usize,
     places: Places,
-    /// The number of the last call.
+    /// The number of the last call, and of the last slot that a pair has used.
     number: AtomicU64,
+    pair_number: AtomicU64,
     /// All have left this call.
     left_by_all: AtomicU64,
     /// Whoever goes to sleep makes its word of it visible to everybody, so that nobody has to fence before looking for sleepers.
@@ -116,6 +100,7 @@ pub fn of(call: &Call) -> Result<Option<&Board>> {
         size,
         places: Places::of(size),
         number: AtomicU64::new(0),
+        pair_number: AtomicU64::new(0),
         left_by_all: AtomicU64::new(0),
         stores: Stores::default(),
         sleepers_fence: AtomicBool::new(false),
@@ -129,7 +114,7 @@ pub fn of(call: &Call) -> Result<Option<&Board>> {
 impl Board {
     /// Does a job, if it is one for the board; which it is depends only on what all ranks know.
     pub async fn run(&self, call: &Call, job: &Job) -> Option<Result<()>> {
-        let turn = Turn { board: self, call };
+        let turn = Turn::new(self, call);
         let fits = |op: &Operation| {
             let len = op.mine.len();
             len <= SLOT_DATA && len.saturating_mul(self.size) <= COMBINE_MAX
@@ -140,27 +125,14 @@ impl Board {
             Job::Gather(mine, places, root) => turn.gather(mine.as_ref(), places, root.rank().ok()?).await,
             Job::Scatter(parts, mine, root) => turn.scatter(parts, mine.as_ref(), root.rank().ok()?).await,
             Job::Allgather(mine, places) if places.iter().all(|place| place.len() <= SLOT_DATA) => {
-                turn.allgather(mine.as_ref(), places)
+                turn.mutual().allgather(mine.as_ref(), places)
             }
-            Job::Alltoall(Some(parts), places) => turn.alltoall(parts, places).await,
+            Job::Alltoall(Some(parts), places) => turn.mutual().alltoall(parts, places).await,
             Job::Reduce(op, root) if fits(op) => turn.reduce(op, root.rank().ok()?),
-            Job::Allreduce(op) if fits(op) => turn.allreduce(op),
+            Job::Allreduce(op) if fits(op) => turn.mutual().allreduce(op),
             Job::Scan(op) if fits(op) => turn.scan(op),
             _ => return None,
         })
-    }
-
-    /// The line of a rank's slot for a call.
-    fn line(&self, rank: usize, number: u64) -> usize {
-        self.places.lines + ((number % LINES) as usize * self.size + rank) * LINE
-    }
-
-    /// Where a rank puts so many bytes in a call.
-    fn data(&self, rank: usize, number: u64, len: usize) -> usize {
-        match len {
-            0..=IN_LINE => self.line(rank, number) + HEAD,
-            _ => self.places.data + (rank * self.places.slots + number as usize % self.places.slots) * SLOT,
-        }
     }
 
     fn word(&self, at: usize) -> &AtomicU64 {
@@ -168,7 +140,7 @@ impl Board {
     }
 
     fn left(&self, rank: usize) -> &AtomicU64 {
-        self.word(self.places.left + rank * LINE)
+        self.word(self.places.left(rank))
     }
 
     fn sleeps(&self, rank: usize) -> &AtomicU64 {
@@ -227,31 +199,6 @@ const SLEEPS: u64 = 1;
 /// It runs a barrier on everybody's processor whenever it says so.
 const FENCES: u64 = 2;
 
-/// Where things are on the board of so many ranks. First, whether each sleeps: written seldom, so side by side.
-#[derive(Clone, Copy, Debug)]
-struct Places {
-    /// Which call each has left.
-    left: usize,
-    /// The lines of everybody's slots: all of one slot, then all of the next.
-    lines: usize,
-    /// Longer data.
-    data: usize,
-    /// Slots that each has for it.
-    slots: usize,
-    /// All of it.
-    bytes: usize,
-}
-
-impl Places {
-    fn of(size: usize) -> Places {
-        let left = (size * 8).next_multiple_of(LINE);
-        let lines = left + size * LINE;
-        let data = lines + LINES as usize * size * LINE;
-        let slots = (DATA_BYTES / (size * SLOT)).clamp(SLOTS_MIN, SLOTS_MAX);
-        Places { left, lines, data, slots, bytes: data + slots * size * SLOT }
-    }
-}
-
 /// Bytes of the table in front of a part for each of `ranks`.
 pub(super) fn table_bytes(ranks: usize) -> usize {
     8 * ranks
@@ -285,9 +232,39 @@ pub(super) fn something_else(from: usize) -> Error {
 pub(super) struct Turn<'a> {
     pub board: &'a Board,
     pub call: &'a Call,
+    /// Whose slots longer data is given into.
+    whose: Whose,
 }
 
 impl<'a> Turn<'a> {
+    pub fn new(board: &'a Board, call: &'a Call) -> Turn<'a> {
+        Turn { board, call, whose: Whose::Own }
+    }
+
+    /// The same for a call in each of whose steps all ranks that give something take what the others give, before they leave it.
+    pub fn mutual(self) -> Turn<'a> {
+        if self.board.size != 2 {
+            return self;
+        }
+        // SYNC number: see `number`.
+        let [number, pair] =
+            [&self.board.number, &self.board.pair_number].map(|it| it.load(Ordering::Relaxed));
+        Turn { whose: Whose::Pair(number.wrapping_sub(pair)), ..self }
+    }
+
+    /// In the last step of a [mutual](Turn::mutual) call nobody gave anything for which a slot is needed: what follows uses it.
+    pub fn mutual_again(self) -> Turn<'a> {
+        if let Whose::Pair(_) = self.whose {
+            // SYNC number: see `number`.
+            self.board.pair_number.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.mutual()
+    }
+
+    fn data(&self, rank: usize, number: u64, len: usize) -> usize {
+        self.board.places.data(self.whose, rank, number, len)
+    }
+
     pub fn others(&self) -> impl Iterator<Item = usize> + use<> {
         // Beginning with the next one, so that nobody is looked at by all at once.
         let (rank, size) = (self.board.rank, self.board.size);
@@ -299,6 +276,9 @@ impl<'a> Turn<'a> {
         // SYNC number: the program orders collective calls on a communicator.
         let number = self.board.number.load(Ordering::Relaxed) + 1;
         self.board.number.store(number, Ordering::Relaxed);
+        if let Whose::Pair(less) = self.whose {
+            self.board.pair_number.store(number.wrapping_sub(less), Ordering::Relaxed);
+        }
         number
     }
 
@@ -317,7 +297,7 @@ impl<'a> Turn<'a> {
     /// Waits until this rank's slot for the call may be written, its line with so many bytes or its place for more.
     fn make_room(&self, number: u64, len: usize) -> Result<()> {
         let board = self.board;
-        let ahead = if len <= IN_LINE { LINES } else { board.places.slots as u64 };
+        let ahead = board.places.ahead(self.whose, len);
         let Some(before) = number.checked_sub(ahead) else { return Ok(()) };
         if board.left_by_all.load(Ordering::Relaxed) >= before {
             return Ok(());
@@ -350,11 +330,15 @@ impl<'a> Turn<'a> {
     ) -> Result<()> {
         self.make_room(number, here)?;
         let board = self.board;
-        let line = board.line(board.rank, number);
+        let line = board.places.line(board.rank, number);
         board.word(line + 8).store(len, Ordering::Relaxed);
         if here > 0 {
-            let place = board.memory.wire_mut(board.data(board.rank, number, here), here);
-            board.stores.write(place.expect("callers give no more than a slot holds"), fill);
+            let place = board.memory.wire_mut(self.data(board.rank, number, here), here);
+            let mut place = place.expect("callers give no more than a slot holds");
+            match self.whose {
+                Whose::Own => board.stores.write(place, fill),
+                Whose::Pair(_) => fill(&mut place),
+            }
         }
         // SYNC flag: pairs with the Acquire in has_given.
         board.word(line).store(number, Ordering::Release);
@@ -412,7 +396,7 @@ impl<'a> Turn<'a> {
 
     /// How many bytes a rank has from a block on, if it tells the truth.
     fn announced(&self, from: usize, number: u64) -> u64 {
-        self.board.word(self.board.line(from, number) + 8).load(Ordering::Relaxed)
+        self.board.word(self.board.places.line(from, number) + 8).load(Ordering::Relaxed)
     }
 
     /// Waits for a block that a rank gives; says how many bytes it has from there on.
@@ -429,19 +413,19 @@ impl<'a> Turn<'a> {
     #[inline(always)]
     fn has_given(&self, rank: usize, number: u64) -> bool {
         // SYNC flag: pairs with the Release in give.
-        self.board.word(self.board.line(rank, number)).load(Ordering::Acquire) >= number
+        self.board.word(self.board.places.line(rank, number)).load(Ordering::Acquire) >= number
     }
 
     /// Waits for what a rank gives.
     pub fn gift(&self, rank: usize, number: u64) -> Result<Gift<'a>> {
         self.until(|| self.has_given(rank, number))?;
         let board = self.board;
-        match board.word(board.line(rank, number) + 8).load(Ordering::Relaxed) {
+        match board.word(board.places.line(rank, number) + 8).load(Ordering::Relaxed) {
             BY_MESSAGES => Ok(Gift::Sent),
             BY_BLOCKS => Ok(Gift::InBlocks),
             len => {
                 let len = (len as usize).min(SLOT_DATA);
-                let there = board.memory.wire_ref(board.data(rank, number, len), len);
+                let there = board.memory.wire_ref(self.data(rank, number, len), len);
                 Ok(Gift::Here(there.expect("a slot holds as much")))
             }
         }
@@ -633,7 +617,7 @@ impl<'a> Turn<'a> {
         if end < start || end > total {
             return Err(something_else(from));
         }
-        let given = self.board.data(from, number, total);
+        let given = self.data(from, number, total);
         let part = self.board.memory.wire_ref(given + start, end - start);
         Ok(Gift::Here(part.expect("it is within what was given")))
     }

@@ -12,6 +12,7 @@ pub(crate) mod board;
 pub mod entry;
 mod inter;
 mod near;
+mod places;
 mod prefix;
 pub mod quick;
 mod reducer;

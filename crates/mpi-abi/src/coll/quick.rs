@@ -2,7 +2,8 @@
 //!
 //! Each is what a board does for such data. None is the answer for everything else, errors included, which takes the long way.
 
-use super::board::{BLOCKS_MAX, Board, Gift, SLOT_DATA, Turn, something_else, table_bytes};
+use super::board::{BLOCKS_MAX, Board, Gift, Turn, something_else, table_bytes};
+use super::places::SLOT_DATA;
 use super::shares::{CHUNK, FETCHED_MIN, Shares};
 use super::{Call, Data, at_once, tree};
 use crate::boundary::{MPI_Datatype, MPI_Op, Memory};
@@ -74,7 +75,7 @@ fn call(comm: &CommRef) -> Call {
 pub fn barrier(comm: &CommRef) -> Option<Result<()>> {
     let board = board(comm)?;
     let call = call(comm);
-    Some(Turn { board, call: &call }.barrier())
+    Some(Turn::new(board, &call).barrier())
 }
 
 /// `MPI_Bcast`.
@@ -83,7 +84,7 @@ pub fn bcast(comm: &CommRef, data: Plain, root: c_int) -> Option<Result<()>> {
     let bytes = data.bytes().filter(|bytes| bytes.len() <= BLOCKS_MAX)?;
     let root = usize::try_from(root).ok().filter(|&root| root < board.size)?;
     let call = call(comm);
-    let turn = Turn { board, call: &call };
+    let turn = Turn::new(board, &call);
     if board.rank == root {
         let write = |at, wire: &mut WireMut<'_>| {
             bytes.wire_ref(at, bytes.len() - at).map(|mut from| wire.write_from(&mut from));
@@ -108,7 +109,7 @@ pub fn allreduce(comm: &CommRef, mine: Memory, into: Plain, op: MPI_Op) -> Optio
     let given = if mine.is_in_place() { place } else { Plain { memory: mine, ..into }.bytes()? };
     let combine = world().op(op).ok()?.ok()?.combine(Basic::from_handle(into.datatype.0)?).ok()?;
     let call = call(comm);
-    let turn = Turn { board, call: &call };
+    let turn = Turn::new(board, &call).mutual();
     Some(match place.len() {
         0..=64 => combine_all::<64>(turn, combine, given, place),
         65..=COMBINE_MAX => combine_all::<COMBINE_MAX>(turn, combine, given, place),
@@ -157,7 +158,7 @@ pub fn alltoall(comm: &CommRef, parts: Plain, places: Plain) -> Option<Result<()
         return None;
     }
     let call = call(comm);
-    let turn = Turn { board, call: &call };
+    let turn = Turn::new(board, &call).mutual();
     let number = turn.number();
     let given = turn.give(number, total as u64, |wire| {
         (1..=board.size).for_each(|rank| wire.write_u64((table + rank * part) as u64));

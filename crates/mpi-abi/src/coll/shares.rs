@@ -3,7 +3,8 @@
 //! Either shares pass over the board, block by block; or, where the kernel copies between processes, nothing is given: the ranks say where
 //! their operands and results are and copy them from there. The first calls show which is faster.
 
-use super::board::{SLOT_DATA, Turn};
+use super::board::Turn;
+use super::places::SLOT_DATA;
 use super::quick::{COMBINERS_MAX, take, write};
 use crate::boundary::Memory;
 use crate::transport::send_error;

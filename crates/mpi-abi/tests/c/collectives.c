@@ -301,6 +301,50 @@ static void late(void) {
     }
 }
 
+/* One call after the other, of any kind and length, with ranks ahead of each other where the call allows it. */
+static void mixed(void) {
+    static const int counts[] = {1, 12, 13, 300, 2000, 4000, 8192, 9000, 20000, 70000};
+    int *a = make(70000 * size), *b = make(70000 * size);
+    unsigned dice = 7;
+    for (int k = 0; k < 400; k++) {
+        dice = dice * 1103515245 + 12345;
+        int n = counts[(dice >> 16) % 10], what = (dice >> 24) % 7, root = (dice >> 20) % size, good = 1;
+        for (int i = 0; i < n * size; i++) { a[i] = rank * 1000003 + i + k; b[i] = -1; }
+        if (k % 17 == rank) usleep(300);
+        switch (what) {
+        case 0:
+            MPI_Allreduce(a, b, n, MPI_INT, MPI_SUM, comm);
+            for (int i = 0; i < n; i++) good &= b[i] == size * (size - 1) / 2 * 1000003 + size * (i + k);
+            break;
+        case 1:
+            MPI_Alltoall(a, n, MPI_INT, b, n, MPI_INT, comm);
+            for (int r = 0; r < size; r++) for (int i = 0; i < n; i++) good &= b[r * n + i] == r * 1000003 + rank * n + i + k;
+            break;
+        case 2:
+            MPI_Allgather(a, n, MPI_INT, b, n, MPI_INT, comm);
+            for (int r = 0; r < size; r++) for (int i = 0; i < n; i++) good &= b[r * n + i] == r * 1000003 + i + k;
+            break;
+        case 3:
+            MPI_Bcast(a, n, MPI_INT, root, comm);
+            for (int i = 0; i < n; i++) good &= a[i] == root * 1000003 + i + k;
+            break;
+        case 4:
+            MPI_Scan(a, b, n, MPI_INT, MPI_SUM, comm);
+            for (int i = 0; i < n; i++) good &= b[i] == rank * (rank + 1) / 2 * 1000003 + (rank + 1) * (i + k);
+            break;
+        case 5:
+            MPI_Gather(a, n, MPI_INT, b, n, MPI_INT, root, comm);
+            for (int r = 0; r < size; r++) for (int i = 0; i < n; i++) good &= b[r * n + i] == (rank == root ? r * 1000003 + i + k : -1);
+            break;
+        default:
+            MPI_Reduce(a, b, n, MPI_INT, MPI_SUM, root, comm);
+            for (int i = 0; i < n; i++) good &= b[i] == (rank == root ? size * (size - 1) / 2 * 1000003 + size * (i + k) : -1);
+        }
+        CHECK(good);
+    }
+    free(a); free(b);
+}
+
 static void everything(MPI_Comm on) {
     comm = on;
     MPI_Comm_rank(comm, &rank);
@@ -315,6 +359,7 @@ static void everything(MPI_Comm on) {
     again();
     scans();
     columns();
+    mixed();
     late();
 }
 
