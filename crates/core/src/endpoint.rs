@@ -355,17 +355,12 @@ impl Endpoint {
     /// Tells a peer a word that answers nothing and that nobody answers. Like [`Endpoint::reply`], but what is a message has the
     /// [shuttle](crate::provider::shuttle) for itself.
     pub(crate) fn tell(&mut self, to: Peer, port: Port, word: u64) -> Result<(), SendError> {
-        if let Some(PeerEntry { fast: true, tx: Tx::Ring(ring), stats, shuttle, .. }) =
-            self.peers.get_mut(to.index())
-        {
-            if ring.fits_control(0) {
-                stats.count_sent(0);
-                shuttle.iter_mut().for_each(|link| link.overlook(1));
-                let w0 = wire::message_w0(port, 0);
-                return ring.send_inline(w0, word, 0, Class::Control, |_| {}).map_err(SendError::from);
-            }
-        }
-        self.reply(to, port, word, &[])
+        let head = self.message_head(to, port, word, 0)?;
+        let before = self.peers[to.index()].stats.sent;
+        let told = self.send_or_defer(to, head, |_| {});
+        let PeerEntry { stats, shuttle, .. } = &mut self.peers[to.index()];
+        shuttle.iter_mut().for_each(|link| link.overlook(stats.sent - before));
+        told
     }
 
     /// The longest message that [`Endpoint::send`] takes for this peer.

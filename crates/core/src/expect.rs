@@ -256,10 +256,8 @@ fn follow_written(
     mut take: impl FnMut(u64, WireRef<'_>),
 ) -> Option<Followed> {
     let packet = rx.peek_shuttle(shuttle)?;
-    let head = Head::unpack(packet.w0, packet.w1).filter(|head| {
-        (head.kind, head.flags, head.port, head.w1) == (Kind::Begin, 0, port, imm)
-            && u64::from(head.len) <= most
-    })?;
+    let head = Head::unpack_long(packet.w0, packet.w1)
+        .filter(|head| (head.port, head.w1) == (port, imm) && u64::from(head.len) <= most)?;
     let stream = shuttle.note();
     if open.get(stream).is_some() {
         return None;
@@ -277,12 +275,10 @@ fn follow_written(
         }
         let Some(Part { total, offset, stream, .. }) = open.go_on(&head, stream, len) else { break };
         take(offset, payload);
-        shuttle.took_part(len);
         let got = offset + len as u64;
+        rx.pass_written(shuttle, len, got == total);
         followed = Some(Followed { total, got, stream });
         if got == total {
-            shuttle.pass_long();
-            rx.ring.turn_over();
             break;
         }
         looks = patience;

@@ -71,6 +71,14 @@ impl PeerEntry {
         }
     }
 
+    /// Puts the shuttle back that was taken out while a handler ran, unless the peer was lost meanwhile.
+    pub fn put_back(&mut self, link: Box<shuttle::Link>) -> &mut PeerEntry {
+        if !self.is_gone() {
+            self.shuttle = Some(link);
+        }
+        self
+    }
+
     /// The shuttle, if there is one.
     #[inline(always)]
     pub fn shuttle(&mut self) -> Option<&mut Shuttle> {

@@ -291,11 +291,7 @@ impl Endpoint {
             None => Flow::Distrust,
         };
         link.shuttle.pass();
-        let peer = &mut self.peers[from.index()];
-        if !peer.is_gone() {
-            peer.shuttle = Some(link);
-        }
-        peer.stats.count_received(len);
+        self.peers[from.index()].put_back(link).stats.count_received(len);
         flow
     }
 
@@ -310,8 +306,7 @@ impl Endpoint {
         budget: &mut Budget,
         packet: Packet,
     ) -> Option<Handled> {
-        let head =
-            Head::unpack(packet.w0, packet.w1).filter(|head| head.kind == Kind::Begin && head.flags == 0);
+        let head = Head::unpack_long(packet.w0, packet.w1);
         let mut link = self.peers[from.index()].shuttle.take()?;
         let shuttle = &mut link.shuttle;
         let stream = shuttle.note();
@@ -322,7 +317,7 @@ impl Endpoint {
         let payload = payload.first(PACKET_BYTES_MAX);
         let len = payload.remaining();
         if len == 0 {
-            self.peers[from.index()].shuttle = Some(link);
+            self.peers[from.index()].put_back(link);
             return None;
         }
         let Some(part) = open.go_on(&head, stream, len) else {
@@ -330,22 +325,14 @@ impl Endpoint {
         };
         rx.shuttle_hold.arm(1);
         let flow = deliver.deliver(self, Incoming::part(from, part, payload, &rx.shuttle_hold));
-        let shuttle = &mut link.shuttle;
-        shuttle.took_part(len);
-        if part.offset + len as u64 == part.total {
-            shuttle.pass_long();
-            rx.ring.turn_over();
-        }
+        rx.pass_written(&mut link.shuttle, len, part.offset + len as u64 == part.total);
         let kept = rx.finish_shuttled();
         if kept {
-            shuttle.keep();
+            link.shuttle.keep();
         }
-        let peer = &mut self.peers[from.index()];
-        if !peer.is_gone() {
-            peer.shuttle = Some(link);
-        }
-        peer.stats.count_received(len);
-        peer.stats.held += u64::from(kept);
+        let stats = &mut self.peers[from.index()].put_back(link).stats;
+        stats.count_received(len);
+        stats.held += u64::from(kept);
         budget.spend(len);
         Some(flow.into())
     }

@@ -122,6 +122,11 @@ impl Head {
         })
     }
 
+    /// That of a long message by the shuttle, if it is one.
+    pub fn unpack_long(w0: u64, w1: u64) -> Option<Head> {
+        Head::unpack(w0, w1).filter(|head| (head.kind, head.flags) == (Kind::Begin, 0))
+    }
+
     /// The header as bytes.
     #[inline]
     pub fn to_bytes(&self) -> [u8; HEAD_BYTES] {

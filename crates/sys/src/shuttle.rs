@@ -308,9 +308,7 @@ mod mapped {
             // SAFETY: there is at least one more byte behind the line, in the same page.
             unsafe { self.at.cast::<u8>().add(payload_at(len)) }
         }
-    }
 
-    impl SharedLine {
         /// Where the bytes of a long packet from `at` on are.
         fn long_payload(&self, at: usize) -> *mut u8 {
             // Callers keep to what is mapped.
@@ -492,10 +490,8 @@ mod mapped {
 
         /// Whether nothing has arrived, for sure, and nothing more of a long packet.
         pub fn is_quiet(&self) -> bool {
-            match self.taken {
-                Some(taken) => Turns::written(&self.line) == taken as u64,
-                None => self.turns.arrived(&self.line).is_none(),
-            }
+            let nothing_new = |taken| Turns::written(&self.line) == taken as u64;
+            self.turns.arrived(&self.line).is_none() || self.taken.is_some_and(nothing_new)
         }
 
         /// The payload of the packet that has arrived, where it is, if `len` is a length that it could have.

@@ -413,6 +413,15 @@ impl RingRx {
         kept
     }
 
+    /// Ends a part of a long message that comes by the shuttle, and with the last the message.
+    pub fn pass_written(&mut self, shuttle: &mut Shuttle, len: usize, is_last: bool) {
+        shuttle.took_part(len);
+        if is_last {
+            shuttle.pass_long();
+            self.ring.turn_over();
+        }
+    }
+
     /// Whether frames are held, or were when it was last [settled](RingRx::settle).
     #[inline(always)]
     pub fn is_holding(&self) -> bool {

@@ -46,14 +46,19 @@ impl Link {
     /// The shuttle, if it is the way for a message of `len` bytes; so much has come from the neighbour and gone to it.
     #[inline(always)]
     pub fn way(&mut self, len: usize, stats: &Stats) -> Option<&mut Shuttle> {
-        let can_go = self.shuttle.is_ours() && len <= self.shuttle.cargo_bytes_max();
-        if can_go && self.is_answering(stats) { Some(&mut self.shuttle) } else { None }
+        self.if_answering(len <= self.shuttle.cargo_bytes_max(), stats)
     }
 
     /// [`Link::way`] for a message that is read while it is written.
     pub fn long_way(&mut self, len: u64, stats: &Stats) -> Option<&mut Shuttle> {
-        let can_go = self.shuttle.is_ours() && (1..=self.shuttle.long_bytes_max() as u64).contains(&len);
-        if can_go && self.is_answering(stats) { Some(&mut self.shuttle) } else { None }
+        self.if_answering((1..=self.shuttle.long_bytes_max() as u64).contains(&len), stats)
+    }
+
+    /// The shuttle, if it is ours, a message fits and answers something.
+    #[inline(always)]
+    fn if_answering(&mut self, fits: bool, stats: &Stats) -> Option<&mut Shuttle> {
+        let is_way = self.shuttle.is_ours() && fits && self.is_answering(stats);
+        if is_way { Some(&mut self.shuttle) } else { None }
     }
 
     /// So many packets went elsewhere that are no messages by themselves.
