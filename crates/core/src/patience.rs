@@ -26,20 +26,22 @@ pub(crate) struct Patience {
     most: u32,
     /// Looks to make now.
     looks: u32,
+    /// Looks in vain since the last yield, of somebody who looks in a loop of its own.
+    in_vain: u32,
 }
 
 impl Patience {
     /// Nothing is known yet but whether there are more ranks than processors.
     pub fn new(crowd: bool) -> Patience {
         match crowd {
-            true => Patience { most: MOST, looks: LEAST },
-            false => Patience { most: ALONE, looks: ALONE },
+            true => Patience { most: MOST, looks: LEAST, in_vain: 0 },
+            false => Patience { most: ALONE, looks: ALONE, in_vain: 0 },
         }
     }
 
     /// Looking does not help, as where time moves only when everybody waits.
     pub fn none() -> Patience {
-        Patience { most: LEAST, looks: LEAST }
+        Patience { most: LEAST, looks: LEAST, in_vain: 0 }
     }
 
     /// Whether every rank has a processor.
@@ -51,6 +53,14 @@ impl Patience {
     #[inline(always)]
     pub fn looks(&self) -> u32 {
         self.looks
+    }
+
+    /// Somebody who looks in a loop of its own has looked in vain. Says whether it is time to yield.
+    pub fn is_spent(&mut self) -> bool {
+        self.in_vain += 1;
+        let spent = self.in_vain >= self.looks;
+        self.in_vain = if spent { 0 } else { self.in_vain };
+        spent
     }
 
     /// Looking was in vain, and then the processor was offered to others, at this moment. Says how often to look next.
@@ -117,6 +127,17 @@ mod tests {
         assert_eq!(idle.is_enough(start + 6 * long, long), Some(6 * long));
         idle.end();
         assert_eq!(idle.is_enough(start + 7 * long, long), None);
+    }
+
+    #[test]
+    fn who_looks_in_a_loop_yields_as_often_as_who_waits() {
+        let mut patience = Patience::new(true);
+        assert!(patience.is_spent() && patience.is_spent(), "it is not known yet whether others want to run");
+        patience.yielded(false);
+        assert_eq!((1..).find(|_| patience.is_spent()), Some(MOST));
+        assert_eq!((1..).find(|_| patience.is_spent()), Some(MOST));
+        patience.yielded(true);
+        assert!(patience.is_spent());
     }
 
     #[test]

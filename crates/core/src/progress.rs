@@ -1,5 +1,7 @@
 //! Receiving: one loop over the peers, one packet at a time, straight to the layer's handler.
 
+use std::time::Instant;
+
 use barewire_sys::ring::{BESIDE_MAX, Packet, lines_for};
 use barewire_sys::shuttle::Shuttle;
 use barewire_sys::wirebuf::WireRef;
@@ -82,6 +84,34 @@ impl Endpoint {
             self.make_rounds(deliver);
         }
         budget.taken
+    }
+
+    /// [`Endpoint::progress`] for those who call it in a loop of their own until something has come: others who may need the processor
+    /// are offered it, after as many looks in vain as a [wait](Endpoint::wait) would make.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Ignore, Port, job::Job};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// endpoint.send(endpoint.me(), Port(1), 0, b"hi").unwrap();
+    /// while endpoint.look(&mut Ignore, usize::MAX) == 0 {}
+    /// assert_eq!(endpoint.look(&mut Ignore, usize::MAX), 0);
+    /// ```
+    #[inline]
+    pub fn look<D: Deliver>(&mut self, deliver: &mut D, budget: usize) -> usize {
+        let taken = self.progress(deliver, budget);
+        if taken == 0 {
+            self.looked_in_vain();
+        }
+        taken
+    }
+
+    #[cold]
+    fn looked_in_vain(&mut self) {
+        if self.patience.is_spent() && !self.is_virtual() {
+            let now = Instant::now();
+            std::thread::yield_now();
+            self.patience.yielded_at(now);
+        }
     }
 
     /// Many looks have passed: housekeeping, unless the last is recent and nobody waits for the next.

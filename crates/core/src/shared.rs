@@ -76,6 +76,25 @@ impl<L: Deliver> Shared<L> {
         taken
     }
 
+    /// For those who make progress in a loop of their own until something has come, when nothing has: others who may need the processor
+    /// are offered it, after as many looks in vain as a [wait](Shared::wait) would make.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Ignore, Port, job::Job, shared::Shared};
+    /// let shared = Shared::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Ignore).unwrap();
+    /// shared.with(|endpoint, _| endpoint.send(endpoint.me(), Port(1), 0, b"hi")).unwrap();
+    /// while shared.progress(usize::MAX) == 0 {
+    ///     shared.looked_in_vain();
+    /// }
+    /// ```
+    pub fn looked_in_vain(&self) {
+        if self.with(|endpoint, _| endpoint.patience.is_spent()) {
+            let now = Instant::now();
+            std::thread::yield_now();
+            self.with(|endpoint, _| endpoint.patience.yielded_at(now));
+        }
+    }
+
     /// Makes progress until `done` says so, or another thread's progress brought it about.
     pub fn wait(
         &self,

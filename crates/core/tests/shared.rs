@@ -6,6 +6,7 @@ use std::time::Duration;
 use barewire_core::job::Job;
 use barewire_core::shared::Shared;
 use barewire_core::{Config, Deliver, Endpoint, Flow, Incoming, Peer, Port, SendError};
+use barewire_sys::cpu::{allowed_cpus, pin_to};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));
 
@@ -73,4 +74,82 @@ fn a_progress_thread_takes_messages_while_the_owner_computes() {
         assert!(looks < 20_000, "the progress thread does its work");
     }
     drop(progress);
+}
+
+/// One of two who give and take in turn, rank 0 first. Sends, if told to, or looks: then says how much has come, and whether it found nothing. Gives
+/// how often it looked in vain.
+fn take_turns(me: Peer, mut step: impl FnMut(bool) -> (u64, bool)) -> u64 {
+    let mut in_vain = 0;
+    for turn in 1..=TURNS {
+        if me == Peer(0) {
+            step(true);
+        }
+        loop {
+            let (came, vain) = step(false);
+            // At first there is a connection to be made.
+            in_vain += u64::from(vain && turn > 1);
+            if came >= turn {
+                break;
+            }
+        }
+        if me == Peer(1) {
+            step(true);
+        }
+    }
+    in_vain
+}
+
+const TURNS: u64 = 300;
+
+/// Runs both on one processor: whoever looks and never yields keeps the other from answering for a time slice, which is many thousands of looks.
+fn on_one_processor<E: Send + 'static>(
+    ends: impl FnOnce() -> Vec<E> + Send + 'static,
+    side: fn(&mut E) -> u64,
+) {
+    let looks = thread::spawn(move || {
+        pin_to(allowed_cpus()[0]).unwrap();
+        let mut ends = ends();
+        thread::scope(|scope| {
+            let sides: Vec<_> = ends.iter_mut().map(|end| scope.spawn(move || side(end))).collect();
+            sides.into_iter().map(|side| side.join().unwrap()).sum::<u64>()
+        })
+    });
+    let looks = looks.join().unwrap();
+    assert!(looks < TURNS * 1000, "{looks} looks in vain");
+}
+
+#[test]
+fn who_looks_in_vain_lets_the_other_run() {
+    let ends = || pair(&Config::default()).into();
+    on_one_processor(ends, |mine: &mut Shared<Count>| {
+        let me = mine.with(|endpoint, _| endpoint.me());
+        take_turns(me, |sends| {
+            if sends {
+                send(mine, Peer(1 - me.0), 0);
+            }
+            let vain = mine.progress(usize::MAX) == 0;
+            if vain {
+                mine.looked_in_vain();
+            }
+            (mine.with(|_, count| count.0[0]), vain)
+        })
+    });
+}
+
+#[test]
+fn an_endpoint_that_looks_in_vain_lets_the_other_run() {
+    let ends = || {
+        let open = |job| Endpoint::open(job, Config::default()).unwrap();
+        Job::threads(2).unwrap().into_iter().map(open).collect()
+    };
+    on_one_processor(ends, |mine: &mut Endpoint| {
+        let (me, mut count) = (mine.me(), Count::default());
+        take_turns(me, |sends| {
+            while sends && mine.send(Peer(1 - me.0), Port(1), 0, b"x") == Err(SendError::Full) {
+                mine.look(&mut count, usize::MAX);
+            }
+            let vain = mine.look(&mut count, usize::MAX) == 0;
+            (count.0[0], vain)
+        })
+    });
 }

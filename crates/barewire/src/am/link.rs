@@ -75,7 +75,7 @@ impl Wire {
     #[inline(always)]
     pub fn progress<S>(&mut self, tables: &mut Tables<S>) -> usize {
         match self {
-            Wire::Core(core) => core.progress(tables, usize::MAX),
+            Wire::Core(core) => core.look(tables, usize::MAX),
             Wire::Via(carrier) => carrier.poll(tables),
         }
     }

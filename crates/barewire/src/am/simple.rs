@@ -157,7 +157,7 @@ impl<S> Simple<S> {
     #[inline]
     pub fn poll(&mut self) -> usize {
         self.unpolled = 0;
-        self.core.progress(&mut self.table, usize::MAX)
+        self.core.look(&mut self.table, usize::MAX)
     }
 
     /// Polls until `done` says so, sleeping when there is nothing to do. `None` waits for ever.

@@ -129,8 +129,14 @@ impl Bmi {
             }
             !matches!(verdict, Ok(false))
         };
-        self.shared().progress(usize::MAX);
-        if !self.shared().with(&mut look) && !wait.is_zero() {
+        let taken = self.shared().progress(usize::MAX);
+        let found = self.shared().with(&mut look);
+        if wait.is_zero() {
+            // Programs test in loops, and whoever is to send what they test for may need the processor.
+            if taken == 0 && !found {
+                self.shared().looked_in_vain();
+            }
+        } else if !found {
             match self.shared().wait(Some(wait), &mut look) {
                 Ok(()) | Err(WaitError::TimedOut) => {}
                 Err(WaitError::Forked) => return Err(Error::Forked),

@@ -171,7 +171,7 @@ impl<L: Deliver> World<L> {
     /// Takes what has arrived and serves the others. Never waits. Says how many packets it took.
     pub fn poll(&mut self) -> usize {
         self.unpolled = 0;
-        let taken = self.endpoint.progress(&mut self.hub, usize::MAX);
+        let taken = self.endpoint.look(&mut self.hub, usize::MAX);
         if taken > 0 && !self.travelling.is_empty() {
             self.reap();
         }

@@ -394,7 +394,7 @@ impl Nic {
     /// Takes what has arrived and moves what waits. Never waits itself. Says how many packets it took.
     #[inline]
     pub fn poll(&mut self) -> usize {
-        let took = self.core.progress(&mut self.engine, usize::MAX);
+        let took = self.core.look(&mut self.engine, usize::MAX);
         self.engine.work(&mut self.core);
         if !self.engine.shop.faults.is_empty() && self.on_error.is_some() {
             self.report();

@@ -546,7 +546,7 @@ impl Vmmc {
 
     /// Takes what has arrived, moves transfers, flushes bindings that are due and runs notifications. Never waits.
     pub fn poll(&mut self) -> usize {
-        let took = self.core.progress(&mut self.engine, usize::MAX);
+        let took = self.core.look(&mut self.engine, usize::MAX);
         self.engine.work(&mut self.core);
         self.notify();
         took
