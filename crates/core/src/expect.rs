@@ -41,7 +41,7 @@ pub(crate) struct Followed {
 
 impl Endpoint {
     /// Takes a neighbour's next packet if that is a short message to `port` with immediate `imm` and at most `most` bytes, looking for
-    /// it for a moment; says how many bytes it has. `None` if nothing has been taken, because something else came, nothing did, or
+    /// it for a moment, or for a few yields where others want to run; says how many bytes it has. `None` if nothing has been taken, because something else came, nothing did, or
     /// others have to have their turn: then [`Endpoint::progress`] or [`Endpoint::wait`] is the way.
     ///
     /// ```
@@ -78,6 +78,7 @@ impl Endpoint {
     ) -> Option<usize> {
         let at = self.expecting_from(from)?;
         let mut looks = self.patience.looks();
+        let mut yielded = 0;
         let Some(Inbound { rx: Rx::Ring(rx), .. }) = self.inbound[at].inbound.as_deref_mut() else {
             return None;
         };
@@ -96,7 +97,16 @@ impl Endpoint {
                         break (packet, Some(shuttle));
                     }
                 }
-                looks = looks.checked_sub(1)?;
+                looks = match looks.checked_sub(1) {
+                    Some(left) => left,
+                    // The sender may need this very processor, and may have had it meanwhile.
+                    None if yielded < self.patience.yields() => {
+                        yielded += 1;
+                        std::thread::yield_now();
+                        0
+                    }
+                    None => return None,
+                };
             };
             let (chunked, (to, len)) = match wire::as_message(packet.w0) {
                 Some(message) => (false, message),

@@ -16,6 +16,9 @@ const LEAST: u32 = 1;
 /// A yield that takes longer than this let somebody else run: alone it takes a quarter of it, with one other nearly twice it.
 const BUSY_YIELD: Duration = Duration::from_micros(1);
 
+/// Yields in a row of who waits for one peer, with a look at what that has sent after each and at nothing else.
+const YIELDS_IN_A_ROW: u32 = 6;
+
 /// Yields before a sleep, however long they take.
 const YIELDS_MIN: u32 = 32;
 
@@ -53,6 +56,13 @@ impl Patience {
     #[inline(always)]
     pub fn looks(&self) -> u32 {
         self.looks
+    }
+
+    /// Yields for who waits for one peer to make, with a look at what that has sent after each, before it looks after everybody else: some where
+    /// others want to run, for then most looks are in vain.
+    #[inline(always)]
+    pub fn yields(&self) -> u32 {
+        if self.most == MOST && self.looks == LEAST { YIELDS_IN_A_ROW } else { 0 }
     }
 
     /// Somebody who looks in a loop of its own has looked in vain. Says whether it is time to yield.
@@ -143,10 +153,15 @@ mod tests {
     #[test]
     fn in_a_crowd_the_last_yield_tells() {
         let mut patience = Patience::new(true);
-        assert_eq!(patience.looks(), LEAST);
+        assert_eq!((patience.looks(), patience.yields()), (LEAST, YIELDS_IN_A_ROW));
         patience.yielded(false);
-        assert_eq!(patience.looks(), MOST);
+        assert_eq!((patience.looks(), patience.yields()), (MOST, 0));
         patience.yielded(true);
-        assert_eq!(patience.looks(), LEAST);
+        assert_eq!((patience.looks(), patience.yields()), (LEAST, YIELDS_IN_A_ROW));
+        assert_eq!(
+            (Patience::none().yields(), Patience::new(false).yields()),
+            (0, 0),
+            "who is not in a crowd"
+        );
     }
 }
