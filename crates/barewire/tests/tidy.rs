@@ -70,6 +70,18 @@ fn nothing_is_left_for_later_in_silence() {
 }
 
 #[test]
+fn whatever_is_not_run_by_itself_names_the_step_that_runs_it() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let steps = fs::read_to_string(root.join("test")).unwrap();
+    let attribute = concat!("#[", "ignore");
+    no_line("an ignored test ends its reason with \": ./test STEP\"", |_, lines, n| {
+        let step = lines[n].trim().strip_suffix("\"]").and_then(|line| line.rsplit_once(": ./test "));
+        let is_step = |name: &str| steps.lines().any(|line| line.starts_with(&format!("{name}() {{")));
+        lines[n].trim().starts_with(attribute) && !step.is_some_and(|(_, name)| is_step(name))
+    });
+}
+
+#[test]
 fn every_ordering_in_sys_names_its_partner() {
     let kinds = ["Ordering::Acquire", "Ordering::Release", "Ordering::AcqRel", "Ordering::SeqCst"];
     no_line("an ordering names its partner in a SYNC remark above it", |path, lines, n| {

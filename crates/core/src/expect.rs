@@ -41,8 +41,8 @@ pub(crate) struct Followed {
 
 impl Endpoint {
     /// Takes a neighbour's next packet if that is a short message to `port` with immediate `imm` and at most `most` bytes, looking for
-    /// it for a moment, or for a few yields where others want to run; says how many bytes it has. `None` if nothing has been taken, because something else came, nothing did, or
-    /// others have to have their turn: then [`Endpoint::progress`] or [`Endpoint::wait`] is the way.
+    /// it for a moment, or for a few yields where others want to run; says how many bytes it has. `None` if nothing has been taken, because
+    /// something else came, nothing did, or others have to have their turn: then [`Endpoint::progress`] or [`Endpoint::wait`] is the way.
     ///
     /// ```
     /// use barewire_core::{Config, Endpoint, Ignore, Port, job::Job};

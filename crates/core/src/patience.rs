@@ -67,10 +67,8 @@ impl Patience {
 
     /// Somebody who looks in a loop of its own has looked in vain. Says whether it is time to yield.
     pub fn is_spent(&mut self) -> bool {
-        self.in_vain += 1;
-        let spent = self.in_vain >= self.looks;
-        self.in_vain = if spent { 0 } else { self.in_vain };
-        spent
+        self.in_vain = (self.in_vain + 1) % self.looks;
+        self.in_vain == 0 && self.most > LEAST
     }
 
     /// Looking was in vain, and then the processor was offered to others, at this moment. Says how often to look next.
@@ -148,6 +146,7 @@ mod tests {
         assert_eq!((1..).find(|_| patience.is_spent()), Some(MOST));
         patience.yielded(true);
         assert!(patience.is_spent());
+        assert!(!Patience::none().is_spent(), "where time moves only when everybody waits");
     }
 
     #[test]

@@ -86,28 +86,29 @@ impl Endpoint {
         budget.taken
     }
 
-    /// [`Endpoint::progress`] for those who call it in a loop of their own until something has come: others who may need the processor
-    /// are offered it, after as many looks in vain as a [wait](Endpoint::wait) would make.
+    /// For those who make progress in a loop of their own until something has come, after all that else is to be done: so much has come this
+    /// time. When nothing has, others who may need the processor are offered it, after as many looks in vain as a [wait](Endpoint::wait)
+    /// would make.
     ///
     /// ```
     /// use barewire_core::{Config, Endpoint, Ignore, Port, job::Job};
-    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let (mut endpoint, mut taken) = (Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 0);
     /// endpoint.send(endpoint.me(), Port(1), 0, b"hi").unwrap();
-    /// while endpoint.look(&mut Ignore, usize::MAX) == 0 {}
-    /// assert_eq!(endpoint.look(&mut Ignore, usize::MAX), 0);
+    /// while taken == 0 {
+    ///     taken = endpoint.progress(&mut Ignore, usize::MAX);
+    ///     endpoint.looked(taken);
+    /// }
     /// ```
     #[inline]
-    pub fn look<D: Deliver>(&mut self, deliver: &mut D, budget: usize) -> usize {
-        let taken = self.progress(deliver, budget);
+    pub fn looked(&mut self, taken: usize) {
         if taken == 0 {
             self.looked_in_vain();
         }
-        taken
     }
 
     #[cold]
     fn looked_in_vain(&mut self) {
-        if self.patience.is_spent() && !self.is_virtual() {
+        if self.patience.is_spent() {
             let now = Instant::now();
             std::thread::yield_now();
             self.patience.yielded_at(now);

@@ -76,19 +76,20 @@ impl<L: Deliver> Shared<L> {
         taken
     }
 
-    /// For those who make progress in a loop of their own until something has come, when nothing has: others who may need the processor
-    /// are offered it, after as many looks in vain as a [wait](Shared::wait) would make.
+    /// [`Endpoint::looked`], for those who make progress in a loop of their own; other threads may use the endpoint meanwhile.
     ///
     /// ```
     /// use barewire_core::{Config, Endpoint, Ignore, Port, job::Job, shared::Shared};
     /// let shared = Shared::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Ignore).unwrap();
     /// shared.with(|endpoint, _| endpoint.send(endpoint.me(), Port(1), 0, b"hi")).unwrap();
-    /// while shared.progress(usize::MAX) == 0 {
-    ///     shared.looked_in_vain();
+    /// let mut taken = 0;
+    /// while taken == 0 {
+    ///     taken = shared.progress(usize::MAX);
+    ///     shared.looked(taken);
     /// }
     /// ```
-    pub fn looked_in_vain(&self) {
-        if self.with(|endpoint, _| endpoint.patience.is_spent()) {
+    pub fn looked(&self, taken: usize) {
+        if taken == 0 && self.with(|endpoint, _| endpoint.patience.is_spent()) {
             let now = Instant::now();
             std::thread::yield_now();
             self.with(|endpoint, _| endpoint.patience.yielded_at(now));

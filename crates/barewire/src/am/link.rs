@@ -75,8 +75,17 @@ impl Wire {
     #[inline(always)]
     pub fn progress<S>(&mut self, tables: &mut Tables<S>) -> usize {
         match self {
-            Wire::Core(core) => core.look(tables, usize::MAX),
+            Wire::Core(core) => core.progress(tables, usize::MAX),
             Wire::Via(carrier) => carrier.poll(tables),
+        }
+    }
+
+    /// See [`Endpoint::looked`].
+    #[inline(always)]
+    pub fn looked(&mut self, took: usize) {
+        match self {
+            Wire::Core(core) => core.looked(took),
+            Wire::Via(carrier) => carrier.looked(took),
         }
     }
 

@@ -385,6 +385,13 @@ impl<S> Node<S> {
     /// Runs the handlers of what has arrived for the bundle's endpoints. Never waits. Says how many packets it took.
     #[inline]
     pub fn poll(&mut self, bundle: Bundle) -> usize {
+        let took = self.advance(bundle);
+        self.wire.looked(took);
+        took
+    }
+
+    #[inline]
+    fn advance(&mut self, bundle: Bundle) -> usize {
         self.tables.polled = bundle.0;
         let mut took = 0;
         if self.tables.is_behind() {
@@ -446,7 +453,7 @@ impl<S> Node<S> {
     /// Takes what has arrived without running any of it, up to the first message for `bundle`.
     pub(super) fn gather(&mut self, bundle: Bundle) {
         self.tables.watched = bundle.0;
-        self.poll(Bundle(NOBODY));
+        self.advance(Bundle(NOBODY));
         self.tables.watched = NOBODY;
     }
 

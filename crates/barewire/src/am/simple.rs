@@ -141,7 +141,7 @@ impl<S> Simple<S> {
         handler: u8,
         args: &[u64],
     ) -> Result<(), CallError> {
-        self.poll();
+        self.advance();
         let is_full = |sent: &Result<(), CallError>| *sent == Err(CallError::Send(SendError::Full));
         if is_full(&sent) {
             let waited = self.core.wait(&mut self.table, None, |core, _| {
@@ -156,8 +156,15 @@ impl<S> Simple<S> {
     /// Runs the handlers of what has arrived. Never waits. Says how many packets it took.
     #[inline]
     pub fn poll(&mut self) -> usize {
+        let took = self.advance();
+        self.core.looked(took);
+        took
+    }
+
+    #[inline]
+    fn advance(&mut self) -> usize {
         self.unpolled = 0;
-        self.core.look(&mut self.table, usize::MAX)
+        self.core.progress(&mut self.table, usize::MAX)
     }
 
     /// Polls until `done` says so, sleeping when there is nothing to do. `None` waits for ever.

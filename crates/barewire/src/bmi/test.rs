@@ -133,8 +133,8 @@ impl Bmi {
         let found = self.shared().with(&mut look);
         if wait.is_zero() {
             // Programs test in loops, and whoever is to send what they test for may need the processor.
-            if taken == 0 && !found {
-                self.shared().looked_in_vain();
+            if !found {
+                self.shared().looked(taken);
             }
         } else if !found {
             match self.shared().wait(Some(wait), &mut look) {

@@ -186,7 +186,8 @@ impl Fm {
             return 0;
         }
         self.dispatch.bytes = 0;
-        let taken = self.endpoint.look(&mut self.dispatch, budget);
+        let taken = self.endpoint.progress(&mut self.dispatch, budget);
+        self.endpoint.looked(taken);
         if taken < BATCH { taken } else { self.extract_more(budget, taken) }
     }
 

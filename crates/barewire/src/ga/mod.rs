@@ -101,7 +101,7 @@ impl Ga {
 
     /// Serves the others, while this rank computes for long. Never waits.
     pub fn poll(&self) {
-        self.inner.borrow_mut().world.poll();
+        self.inner.borrow_mut().world.look();
     }
 
     /// An array of these dimensions, zeroed, in blocks as equal as they can be. All ranks call it.

@@ -85,7 +85,7 @@ impl<T: Element> Array<'_, T> {
                 let left = a.get(&[rows.clone(), strip.clone()])?;
                 let right = b.get(&[strip.clone(), columns.clone()])?;
                 multiply(alpha, &left, &right, strip.len(), &mut sums, columns.len());
-                self.ga.poll();
+                self.ga.inner.borrow_mut().world.poll();
             }
             Ok(sums)
         })

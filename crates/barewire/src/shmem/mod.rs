@@ -166,7 +166,7 @@ impl Shmem {
 
     /// Serves the others, while this PE computes for long. Never waits.
     pub fn poll(&self) {
-        self.inner.borrow_mut().world.poll();
+        self.inner.borrow_mut().world.look();
     }
 
     /// Memory for `count` values on every PE. All call it, with the same count; it returns when all have. What is in it is

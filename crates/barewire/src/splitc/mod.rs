@@ -125,7 +125,7 @@ impl SplitC {
 
     /// Serves the others, while this processor computes for long. Never waits.
     pub fn poll(&self) {
-        self.inner.borrow_mut().world.poll();
+        self.inner.borrow_mut().world.look();
     }
 
     /// Memory for `count` values on this processor alone; tell others the pointer as you like.

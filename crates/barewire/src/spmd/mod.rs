@@ -171,10 +171,17 @@ impl<L: Deliver> World<L> {
     /// Takes what has arrived and serves the others. Never waits. Says how many packets it took.
     pub fn poll(&mut self) -> usize {
         self.unpolled = 0;
-        let taken = self.endpoint.look(&mut self.hub, usize::MAX);
+        let taken = self.endpoint.progress(&mut self.hub, usize::MAX);
         if taken > 0 && !self.travelling.is_empty() {
             self.reap();
         }
+        taken
+    }
+
+    /// [`World::poll`] for those who look in a loop of their own; see [`Endpoint::looked`].
+    pub fn look(&mut self) -> usize {
+        let taken = self.poll();
+        self.endpoint.looked(taken);
         taken
     }
 

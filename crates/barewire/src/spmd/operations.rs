@@ -247,7 +247,7 @@ impl<L: Deliver> World<L> {
 
     /// Whether everything this rank has started has ended.
     pub fn is_quiet(&mut self) -> bool {
-        self.poll();
+        self.look();
         self.travelling.is_empty()
     }
 

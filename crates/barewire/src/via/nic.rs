@@ -394,7 +394,21 @@ impl Nic {
     /// Takes what has arrived and moves what waits. Never waits itself. Says how many packets it took.
     #[inline]
     pub fn poll(&mut self) -> usize {
-        let took = self.core.look(&mut self.engine, usize::MAX);
+        let took = self.advance();
+        self.looked(took);
+        took
+    }
+
+    /// See [`Endpoint::looked`].
+    #[inline]
+    pub(crate) fn looked(&mut self, took: usize) {
+        self.core.looked(took);
+    }
+
+    /// [`Nic::poll`] for those who have more to do or wait by themselves.
+    #[inline]
+    pub(crate) fn advance(&mut self) -> usize {
+        let took = self.core.progress(&mut self.engine, usize::MAX);
         self.engine.work(&mut self.core);
         if !self.engine.shop.faults.is_empty() && self.on_error.is_some() {
             self.report();
@@ -556,7 +570,7 @@ impl Nic {
     ) -> Result<T, WaitError> {
         let deadline = Deadline::after(timeout);
         loop {
-            self.poll();
+            self.advance();
             if let Some(found) = found(self) {
                 return Ok(found);
             }

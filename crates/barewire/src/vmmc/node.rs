@@ -546,7 +546,13 @@ impl Vmmc {
 
     /// Takes what has arrived, moves transfers, flushes bindings that are due and runs notifications. Never waits.
     pub fn poll(&mut self) -> usize {
-        let took = self.core.look(&mut self.engine, usize::MAX);
+        let took = self.advance();
+        self.core.looked(took);
+        took
+    }
+
+    fn advance(&mut self) -> usize {
+        let took = self.core.progress(&mut self.engine, usize::MAX);
         self.engine.work(&mut self.core);
         self.notify();
         took
@@ -561,7 +567,7 @@ impl Vmmc {
     ) -> Result<T, WaitError> {
         let deadline = Deadline::after(timeout);
         loop {
-            self.poll();
+            self.advance();
             if let Some(found) = found(self) {
                 return Ok(found);
             }

@@ -158,7 +158,7 @@ impl Carrier {
     ) -> Result<(), SendError> {
         let at = self.channel(to, imm)?;
         if !self.may_ask(at) {
-            self.nic.poll();
+            self.nic.advance();
             return Err(SendError::Full);
         }
         self.transmit(at, port, imm, len, fill)?;
@@ -386,7 +386,7 @@ impl Carrier {
     /// Takes what has arrived and runs it.
     #[inline(never)]
     pub fn poll<S>(&mut self, tables: &mut Tables<S>) -> usize {
-        let mut took = self.nic.poll();
+        let mut took = self.nic.advance();
         if self.nic.has_news() || !self.cut.is_empty() {
             self.hear(tables);
         }
@@ -401,6 +401,11 @@ impl Carrier {
             self.push_later();
         }
         took
+    }
+
+    /// See [`Nic::looked`].
+    pub fn looked(&mut self, took: usize) {
+        self.nic.looked(took);
     }
 
     /// Peers that want to talk, and connections that broke.
