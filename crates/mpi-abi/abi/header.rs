@@ -104,6 +104,7 @@ pub fn header(functions: &[Function], constants: &[Constant]) -> String {
         }
     }
     fortran_integers(&mut out);
+    removed_names(&mut out);
     out.push_str("\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
     out
 }
@@ -133,6 +134,38 @@ fn fortran_integers(out: &mut String) {
         put(out, format_args!("    c->{field} = f[{at}];\n"));
     }
     out.push_str("    for (i = 0; i < 5; i++) c->MPI_internal[i] = f[3 + i];\n    return MPI_SUCCESS;\n}\n");
+    for handle in HANDLES.iter().chain(["MPI_Status"].iter()) {
+        let name = if *handle == "MPI_Datatype" { "MPI_Type" } else { handle };
+        put(out, format_args!("#define P{name}_c2f {name}_c2f\n#define P{name}_f2c {name}_f2c\n"));
+    }
+}
+
+/// Names that MPI 3 removed and that programs still use. The ABI has none of them; what took their place is in every library.
+fn removed_names(out: &mut String) {
+    out.push_str("\n/* Removed by MPI 3; old programs use them. */\n");
+    let renamed = [
+        ("MPI_Address", "MPI_Get_address"),
+        ("MPI_Errhandler_create", "MPI_Comm_create_errhandler"),
+        ("MPI_Errhandler_get", "MPI_Comm_get_errhandler"),
+        ("MPI_Errhandler_set", "MPI_Comm_set_errhandler"),
+        ("MPI_Handler_function", "MPI_Comm_errhandler_function"),
+        ("MPI_Type_hindexed", "MPI_Type_create_hindexed"),
+        ("MPI_Type_hvector", "MPI_Type_create_hvector"),
+        ("MPI_Type_struct", "MPI_Type_create_struct"),
+    ];
+    for (old, new) in renamed {
+        put(out, format_args!("#ifndef {old}\n#define {old} {new}\n#endif\n"));
+    }
+    for (old, answer) in [("extent", "extent"), ("lb", "lb"), ("ub", "lb + extent")] {
+        put(
+            out,
+            format_args!(
+                "#ifndef MPI_Type_{old}\nstatic __inline int MPI_Type_{old}(MPI_Datatype datatype, MPI_Aint *{old}_out) {{\n    \
+                 MPI_Aint lb = 0, extent = 0;\n    int code = MPI_Type_get_extent(datatype, &lb, &extent);\n    \
+                 *{old}_out = {answer};\n    return code;\n}}\n#endif\n"
+            ),
+        );
+    }
 }
 
 fn put(out: &mut String, text: std::fmt::Arguments<'_>) {

@@ -1806,6 +1806,80 @@ static __inline int MPI_Status_f2c(const MPI_Fint *f, MPI_Status *c) {
     for (i = 0; i < 5; i++) c->MPI_internal[i] = f[3 + i];
     return MPI_SUCCESS;
 }
+#define PMPI_Comm_c2f MPI_Comm_c2f
+#define PMPI_Comm_f2c MPI_Comm_f2c
+#define PMPI_Type_c2f MPI_Type_c2f
+#define PMPI_Type_f2c MPI_Type_f2c
+#define PMPI_Errhandler_c2f MPI_Errhandler_c2f
+#define PMPI_Errhandler_f2c MPI_Errhandler_f2c
+#define PMPI_File_c2f MPI_File_c2f
+#define PMPI_File_f2c MPI_File_f2c
+#define PMPI_Group_c2f MPI_Group_c2f
+#define PMPI_Group_f2c MPI_Group_f2c
+#define PMPI_Info_c2f MPI_Info_c2f
+#define PMPI_Info_f2c MPI_Info_f2c
+#define PMPI_Message_c2f MPI_Message_c2f
+#define PMPI_Message_f2c MPI_Message_f2c
+#define PMPI_Op_c2f MPI_Op_c2f
+#define PMPI_Op_f2c MPI_Op_f2c
+#define PMPI_Request_c2f MPI_Request_c2f
+#define PMPI_Request_f2c MPI_Request_f2c
+#define PMPI_Session_c2f MPI_Session_c2f
+#define PMPI_Session_f2c MPI_Session_f2c
+#define PMPI_Win_c2f MPI_Win_c2f
+#define PMPI_Win_f2c MPI_Win_f2c
+#define PMPI_Status_c2f MPI_Status_c2f
+#define PMPI_Status_f2c MPI_Status_f2c
+
+/* Removed by MPI 3; old programs use them. */
+#ifndef MPI_Address
+#define MPI_Address MPI_Get_address
+#endif
+#ifndef MPI_Errhandler_create
+#define MPI_Errhandler_create MPI_Comm_create_errhandler
+#endif
+#ifndef MPI_Errhandler_get
+#define MPI_Errhandler_get MPI_Comm_get_errhandler
+#endif
+#ifndef MPI_Errhandler_set
+#define MPI_Errhandler_set MPI_Comm_set_errhandler
+#endif
+#ifndef MPI_Handler_function
+#define MPI_Handler_function MPI_Comm_errhandler_function
+#endif
+#ifndef MPI_Type_hindexed
+#define MPI_Type_hindexed MPI_Type_create_hindexed
+#endif
+#ifndef MPI_Type_hvector
+#define MPI_Type_hvector MPI_Type_create_hvector
+#endif
+#ifndef MPI_Type_struct
+#define MPI_Type_struct MPI_Type_create_struct
+#endif
+#ifndef MPI_Type_extent
+static __inline int MPI_Type_extent(MPI_Datatype datatype, MPI_Aint *extent_out) {
+    MPI_Aint lb = 0, extent = 0;
+    int code = MPI_Type_get_extent(datatype, &lb, &extent);
+    *extent_out = extent;
+    return code;
+}
+#endif
+#ifndef MPI_Type_lb
+static __inline int MPI_Type_lb(MPI_Datatype datatype, MPI_Aint *lb_out) {
+    MPI_Aint lb = 0, extent = 0;
+    int code = MPI_Type_get_extent(datatype, &lb, &extent);
+    *lb_out = lb;
+    return code;
+}
+#endif
+#ifndef MPI_Type_ub
+static __inline int MPI_Type_ub(MPI_Datatype datatype, MPI_Aint *ub_out) {
+    MPI_Aint lb = 0, extent = 0;
+    int code = MPI_Type_get_extent(datatype, &lb, &extent);
+    *ub_out = lb + extent;
+    return code;
+}
+#endif
 
 #ifdef __cplusplus
 }

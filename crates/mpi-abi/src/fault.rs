@@ -133,12 +133,18 @@ fn handler_of(world: &'static World, on: On) -> (Arc<Errhandler>, usize) {
         }
         On::Nothing => {}
     }
-    match world.comm(MPI_Comm(COMM_SELF)) {
-        Ok(own) => (own.errhandler(), COMM_SELF),
-        Err(_) => (Arc::new(Errhandler::Fatal), COMM_SELF),
+    // What concerns no communicator was MPI_COMM_WORLD's until MPI 4 and is MPI_COMM_SELF's since: who has set only one of them
+    // means that one.
+    let mut object = COMM_SELF;
+    let mut handler = world.comm(MPI_Comm(COMM_SELF)).map(|own| own.errhandler());
+    if matches!(handler.as_deref(), Ok(Errhandler::Fatal)) {
+        object = COMM_WORLD;
+        handler = world.comm(MPI_Comm(COMM_WORLD)).map(|all| all.errhandler());
     }
+    (handler.unwrap_or_else(|_| Arc::new(Errhandler::Fatal)), object)
 }
 
+const COMM_WORLD: usize = 0x101;
 const COMM_SELF: usize = 0x102;
 
 /// Says what happened and ends the job.

@@ -69,6 +69,7 @@ pub struct World {
     basics: Vec<TypeObject>,
     file_errhandler: Mutex<Arc<Errhandler>>,
     job: RwLock<Phase>,
+    users: Mutex<Users>,
     /// `MPI_COMM_WORLD` and `MPI_COMM_SELF`, once there were some.
     lasting: OnceLock<[Arc<Comm>; 2]>,
 }
@@ -78,6 +79,17 @@ enum Phase {
     Before,
     Running(Arc<Job>),
     After,
+}
+
+/// What a job is kept running for: it begins with the first of them and ends with the last.
+#[derive(Default)]
+struct Users {
+    /// The program called `MPI_Init`.
+    initialized: bool,
+    /// It called `MPI_Finalize`.
+    finalized: bool,
+    /// Sessions it has not ended.
+    sessions: usize,
 }
 
 /// A running job.
@@ -139,17 +151,62 @@ impl World {
             basics: Basic::all().map(|basic| TypeObject::named(basic.into(), basic.name())).collect(),
             file_errhandler: Mutex::new(Arc::new(Errhandler::Return)),
             job: RwLock::new(Phase::Before),
+            users: Mutex::new(Users::default()),
             lasting: OnceLock::new(),
         }
     }
 
+    /// `MPI_Init`: starts the job, or joins the one that a session started. Gives the level of thread support there is.
+    pub fn begin(&'static self, thread_level: i32) -> Result<i32> {
+        let mut users = lock(&self.users);
+        if users.initialized {
+            let what = if users.finalized { "after MPI_Finalize" } else { "twice" };
+            return Err(Error::new(Class::Other, format!("MPI_Init was called {what}")));
+        }
+        let level = self.start(thread_level)?;
+        users.initialized = true;
+        Ok(level)
+    }
+
+    /// `MPI_Session_init`: starts the job unless it runs.
+    pub fn begin_session(&'static self, thread_level: i32) -> Result<()> {
+        let mut users = lock(&self.users);
+        self.start(thread_level)?;
+        users.sessions += 1;
+        Ok(())
+    }
+
+    /// `MPI_Finalize`: ends the job unless there are sessions.
+    pub fn end(&'static self) -> Result<()> {
+        self.job()?;
+        let mut users = lock(&self.users);
+        if !users.initialized || users.finalized {
+            let what =
+                if users.finalized { "MPI_Finalize has been called" } else { "MPI_Init has not been called" };
+            return Err(Error::new(Class::Other, what));
+        }
+        users.finalized = true;
+        self.stop_unless_used(&users)
+    }
+
+    /// `MPI_Session_finalize`: the last one ends a job that nothing else runs for.
+    pub fn end_session(&'static self) -> Result<()> {
+        let mut users = lock(&self.users);
+        users.sessions = users.sessions.saturating_sub(1);
+        self.stop_unless_used(&users)
+    }
+
     /// Starts the job: the communicators appear.
-    pub fn begin(&'static self, thread_level: i32) -> Result<()> {
+    fn start(&'static self, thread_level: i32) -> Result<i32> {
         let mut phase = self.job.write().unwrap_or_else(PoisonError::into_inner);
-        match *phase {
+        match &*phase {
             Phase::Before => {}
-            Phase::Running(_) => return Err(Error::new(Class::Other, "MPI_Init was called twice")),
-            Phase::After => return Err(Error::new(Class::Other, "MPI_Init was called after MPI_Finalize")),
+            Phase::Running(job) => return Ok(job.thread_level),
+            Phase::After => {
+                let what =
+                    "the job has ended: MPI_Finalize was called, or the last session ended before MPI_Init";
+                return Err(Error::new(Class::Other, what));
+            }
         }
         let net = Arc::new(Net::open(thread_level == THREAD_MULTIPLE)?);
         self.predefined.universe_size.store(net.size as i32, Ordering::Relaxed);
@@ -161,24 +218,29 @@ impl World {
         LASTING.set(Some(self.lasting.get_or_init(|| [Arc::new(all), Arc::new(own)])));
         let job = Job { net, thread_level, main };
         *phase = Phase::Running(Arc::new(job));
-        Ok(())
+        Ok(thread_level)
     }
 
-    /// Ends the job.
-    pub fn end(&self) {
+    /// Leaves the other processes and ends the job.
+    fn stop_unless_used(&'static self, users: &Users) -> Result<()> {
+        if users.sessions > 0 || users.initialized != users.finalized {
+            return Ok(());
+        }
+        self.job()?.net.finalize(&*self.comm(MPI_Comm(0x101))?)?;
         LASTING.set(None);
         *self.job.write().unwrap_or_else(PoisonError::into_inner) = Phase::After;
         CommRef::forget_all();
+        Ok(())
     }
 
     /// Whether `MPI_Init` has been called.
     pub fn initialized(&self) -> bool {
-        !matches!(*self.job.read().unwrap_or_else(PoisonError::into_inner), Phase::Before)
+        lock(&self.users).initialized
     }
 
     /// Whether `MPI_Finalize` has been called.
     pub fn finalized(&self) -> bool {
-        matches!(*self.job.read().unwrap_or_else(PoisonError::into_inner), Phase::After)
+        lock(&self.users).finalized
     }
 
     /// The running job.

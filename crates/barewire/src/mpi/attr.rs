@@ -8,7 +8,7 @@
 
 use super::error::{Class, Error, Result};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// What a key may be used on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,17 +38,18 @@ pub struct Keyval<C> {
     callbacks: C,
 }
 
-/// Every key the program has made and not freed.
+/// Every key the program has made and not freed, and those it freed while objects still have a value under them.
 #[derive(Debug)]
 pub struct Keyvals<C> {
     known: BTreeMap<i32, Arc<Keyval<C>>>,
+    freed: BTreeMap<i32, Weak<Keyval<C>>>,
     next: i32,
 }
 
 impl<C> Keyvals<C> {
     /// No keys; the first one made gets the number `first`.
     pub fn new(first: i32) -> Keyvals<C> {
-        Keyvals { known: BTreeMap::new(), next: first }
+        Keyvals { known: BTreeMap::new(), freed: BTreeMap::new(), next: first }
     }
 
     /// A new key.
@@ -61,8 +62,9 @@ impl<C> Keyvals<C> {
 
     /// The key with this number, if it may be used on `target`.
     pub fn get(&self, id: i32, target: Target) -> Result<Arc<Keyval<C>>> {
-        match self.known.get(&id) {
-            Some(keyval) if keyval.target == target => Ok(keyval.clone()),
+        let freed = || self.freed.get(&id).and_then(Weak::upgrade);
+        match self.known.get(&id).cloned().or_else(freed) {
+            Some(keyval) if keyval.target == target => Ok(keyval),
             Some(keyval) => {
                 let what = format!("key {id} is for {:?} objects, not for {target:?} objects", keyval.target);
                 Err(Error::new(Class::Keyval, what))
@@ -71,10 +73,13 @@ impl<C> Keyvals<C> {
         }
     }
 
-    /// Frees a key; objects that use it keep it.
+    /// Frees a key. As long as an object has a value under it, its number still finds it: that is how such a value is deleted.
     pub fn free(&mut self, id: i32, target: Target) -> Result<()> {
-        self.get(id, target)?;
+        let keyval = self.get(id, target)?;
         self.known.remove(&id);
+        self.freed.insert(id, Arc::downgrade(&keyval));
+        drop(keyval);
+        self.freed.retain(|_, keyval| keyval.strong_count() > 0);
         Ok(())
     }
 }
@@ -218,10 +223,12 @@ mod tests {
         attributes.set(1, keys.get(id, Target::Win).unwrap(), 4).unwrap();
         assert_eq!(keys.free(id, Target::Comm).unwrap_err().class(), Class::Keyval);
         keys.free(id, Target::Win).unwrap();
-        assert!(keys.get(id, Target::Win).is_err());
+        assert!(keys.get(id, Target::Win).is_ok(), "its value can still be deleted by its number");
+        keys.free(id, Target::Win).unwrap();
         assert_eq!(attributes.get(id), Some(4));
         attributes.delete(1, id).unwrap();
         attributes.delete(1, id).unwrap();
+        assert!(keys.get(id, Target::Win).is_err(), "nothing uses it any more");
         assert_eq!(*diary.borrow(), ["delete 1 1000 4"]);
     }
 }

@@ -71,6 +71,27 @@ impl Info {
         self.pairs.iter().map(|(key, value)| (&key[..], &value[..]))
     }
 
+    /// The hints of `defaults`, each with this object's value if it has one; what is not among them is left out.
+    ///
+    /// ```
+    /// use barewire::mpi::info::Info;
+    /// let mut given = Info::new();
+    /// given.set("no_locks", "true")?;
+    /// given.set("striping_factor", "4")?;
+    /// let used = given.over(&[("no_locks", "false"), ("same_size", "false")]);
+    /// assert_eq!(used.get("no_locks"), Some(&b"true"[..]));
+    /// assert_eq!(used.get("same_size"), Some(&b"false"[..]));
+    /// assert_eq!(used.get("striping_factor"), None);
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
+    #[must_use]
+    pub fn over(&self, defaults: &[(&str, &str)]) -> Info {
+        let pair = |(key, default): &(&str, &str)| {
+            (key.as_bytes().to_vec(), self.get(key).unwrap_or(default.as_bytes()).to_vec())
+        };
+        Info { pairs: defaults.iter().map(pair).collect() }
+    }
+
     /// The key at place `n`.
     pub fn nth_key(&self, n: usize) -> Result<&[u8]> {
         self.pairs.get(n).map(|(key, _)| &key[..]).ok_or_else(|| {

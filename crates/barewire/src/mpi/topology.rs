@@ -4,6 +4,7 @@
 //! talks to anybody.
 
 use super::error::{Class, Error, Result};
+use std::cmp::Reverse;
 
 /// The neighbourhood a communicator carries.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -225,7 +226,7 @@ pub fn balance(nodes: i32, sizes: &mut [i32]) -> Result<()> {
         return Err(misfit());
     }
     let rest = nodes / fixed;
-    let factors = if free == 0 { None } else { factor(rest, free, rest, &divisors(rest)) };
+    let factors = if free == 0 { None } else { Balanced::of(rest, free) };
     let mut factors = factors.unwrap_or_default().into_iter();
     for size in sizes.iter_mut().filter(|size| **size == 0) {
         *size = factors.next().unwrap_or(1);
@@ -240,22 +241,84 @@ fn divisors(n: i32) -> Vec<i32> {
     divisors
 }
 
-/// `n` as `count` factors, none above `limit`, largest first; the largest is as small as possible, then the next.
-fn factor(n: i32, count: usize, limit: i32, divisors: &[i32]) -> Option<Vec<i32>> {
-    if count == 1 {
-        return (n <= limit).then(|| vec![n]);
+/// The search for factors that differ least, the largest first; of several such lists, the one whose smallest is largest, then
+/// the one whose second smallest is, and so on.
+struct Balanced {
+    divisors: Vec<i32>,
+    path: Vec<i32>,
+    best: Option<Vec<i32>>,
+}
+
+impl Balanced {
+    fn of(n: i32, count: usize) -> Option<Vec<i32>> {
+        let mut search = Balanced { divisors: divisors(n), path: Vec::new(), best: None };
+        search.extend(n, count, n);
+        search.best
     }
-    for &first in divisors.iter().filter(|&&d| d <= limit && n % d == 0) {
-        let reach = (0..count).try_fold(1i64, |product, _| product.checked_mul(first.into()));
-        if reach.is_some_and(|reach| reach < n.into()) {
-            continue;
+
+    /// Goes on with `count` factors of `n`, none above `limit`.
+    fn extend(&mut self, n: i32, count: usize, limit: i32) {
+        if count == 0 {
+            if self.best.as_ref().is_none_or(|best| cost(&self.path) < cost(best)) {
+                self.best = Some(self.path.clone());
+            }
+            return;
         }
-        if let Some(mut rest) = factor(n / first, count - 1, first, divisors) {
-            rest.insert(0, first);
-            return Some(rest);
+        // The largest of the factors is not below the root, and the last is all that is left.
+        let least = if count == 1 { n } else { ceiling_root(n, count) };
+        let from = self.divisors.partition_point(|divisor| *divisor < least);
+        for at in from..self.divisors.len() {
+            let factor = self.divisors[at];
+            if factor > limit {
+                return;
+            }
+            if n % factor != 0 {
+                continue;
+            }
+            self.path.push(factor);
+            let better = self.can_be_better(n / factor, count - 1);
+            if better {
+                self.extend(n / factor, count - 1, factor);
+            }
+            self.path.pop();
+            // The larger the factor, the smaller the others.
+            if !better {
+                return;
+            }
         }
     }
-    None
+
+    /// Whether the path with `count` more factors of `n` may beat the best so far. The smallest of them is not above the root.
+    fn can_be_better(&self, n: i32, count: usize) -> bool {
+        let (Some(best), [first, .., last] | [first @ last]) = (&self.best, &self.path[..]) else {
+            return true;
+        };
+        let smallest = if count == 0 { *last } else { floor_root(n, count).min(*last) };
+        (first - smallest, -smallest) <= (best[0] - best[best.len() - 1], -best[best.len() - 1])
+    }
+}
+
+/// How far the factors of a list lie apart, then how small the smaller ones are.
+fn cost(list: &[i32]) -> (i32, Reverse<Vec<i32>>) {
+    (list[0] - list[list.len() - 1], Reverse(list.iter().rev().copied().collect::<Vec<i32>>()))
+}
+
+/// The largest number whose power is not above `n`.
+fn floor_root(n: i32, power: usize) -> i32 {
+    let reaches = |root: i32| (0..power).try_fold(1i64, |product, _| product.checked_mul(root.into()));
+    let mut root = f64::from(n).powf(1.0 / power as f64) as i32;
+    while reaches(root).is_none_or(|reached| reached > n.into()) {
+        root -= 1;
+    }
+    while reaches(root + 1).is_some_and(|reached| reached <= n.into()) {
+        root += 1;
+    }
+    root
+}
+
+/// The smallest number whose power is not below `n`.
+fn ceiling_root(n: i32, power: usize) -> i32 {
+    if n <= 1 { 1 } else { floor_root(n - 1, power) + 1 }
 }
 
 #[cfg(test)]
@@ -270,7 +333,28 @@ mod tests {
         })
     }
 
+    /// Every list of factors, the largest first.
+    fn factors(n: i32, count: usize, limit: i32) -> Vec<Vec<i32>> {
+        if count == 0 {
+            return if n == 1 { vec![Vec::new()] } else { Vec::new() };
+        }
+        let first = (1..=limit.min(n)).filter(|first| n % first == 0);
+        let lists = |first: i32| {
+            let rest = factors(n / first, count - 1, first).into_iter();
+            rest.map(move |rest| [vec![first], rest].concat())
+        };
+        first.flat_map(lists).collect()
+    }
+
     proptest! {
+        #[test]
+        fn dimensions_differ_as_little_as_can_be(n in 1..3000i32, count in 1..5usize) {
+            let mut found = vec![0; count];
+            balance(n, &mut found).unwrap();
+            let best = factors(n, count, n).into_iter().min_by_key(|list| cost(list));
+            prop_assert_eq!(Some(found), best);
+        }
+
         #[test]
         fn rank_and_coordinates_lead_back_to_each_other(cart in any_cart()) {
             for rank in 0..cart.size() {

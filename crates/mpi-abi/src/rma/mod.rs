@@ -21,7 +21,7 @@ use barewire::mpi::attr::Attributes;
 use barewire::mpi::error::{Class, Error, Result};
 use barewire::mpi::info::Info;
 use barewire_sys::map::Segment;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -105,6 +105,8 @@ struct State {
     completions: HashMap<usize, u32>,
     /// Memory of a dynamic window.
     attached: Vec<(usize, usize)>,
+    /// Who asked for memory that is not there, and has not been told.
+    refused: HashSet<usize>,
     /// What this process may do now.
     epoch: Epoch,
     /// Operations under way, by target.

@@ -8,6 +8,7 @@ use crate::coll::Data;
 use crate::message::{Buffer, Outcome, kept, outcome};
 use crate::p2p::end;
 use crate::world::{PROC_NULL, world};
+use barewire::core::region::Memory as Kept;
 use barewire::core::tagged::{Envelope, Mode, Received, Request, Sent, Sink, Source, Status, Want};
 use barewire::mpi::datatype::Basic;
 use barewire::mpi::error::{Class, Error, Result};
@@ -56,9 +57,9 @@ impl Window {
         }
     }
 
-    /// Waits for an answer with nothing in it.
-    pub(super) fn expect(&self, from: usize, tag: i32) -> Result<Received> {
-        self.listen(from, tag, Sink::Memory(barewire::core::region::Memory::private(0), 0, 0))
+    /// Listens for an answer of one byte at most.
+    pub(super) fn expect(&self, from: usize, tag: i32, into: &Kept) -> Result<Received> {
+        self.listen(from, tag, Sink::Memory(into.clone(), 0, 1))
     }
 
     fn listen(&self, from: usize, tag: i32, sink: Sink) -> Result<Received> {

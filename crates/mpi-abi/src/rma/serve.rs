@@ -52,6 +52,9 @@ pub async fn serve(window: &Window) -> Result<()> {
 
 fn obey(window: &Window, from: usize, head: &Head, data: &[u8]) -> Result<()> {
     let answer = |bytes: &[u8]| window.answer(from, head.answer, bytes);
+    if !head.pieces.iter().all(|piece| window.piece(*piece).is_some()) {
+        window.state().refused.insert(from);
+    }
     match head.kind {
         Kind::Put => {
             window.write(head, data);
@@ -77,10 +80,10 @@ fn obey(window: &Window, from: usize, head: &Head, data: &[u8]) -> Result<()> {
         }
         Kind::Unlock => {
             window.state().holders.remove(&from);
-            answer(&[])?;
+            answer(&told(window, from))?;
             grant(window)
         }
-        Kind::Flush => answer(&[]),
+        Kind::Flush => answer(&told(window, from)),
         Kind::Post => {
             *window.state().posts.entry(from).or_default() += 1;
             Ok(())
@@ -91,6 +94,11 @@ fn obey(window: &Window, from: usize, head: &Head, data: &[u8]) -> Result<()> {
         }
         Kind::Close => Ok(()),
     }
+}
+
+/// What an origin that waits for its operations hears: whether one of them was about memory that is not there.
+fn told(window: &Window, from: usize) -> [u8; 1] {
+    [window.state().refused.remove(&from).into()]
 }
 
 /// Gives the lock to those whose turn it is.
@@ -155,6 +163,16 @@ fn accumulate(window: &Window, head: &Head, data: &[u8]) -> Vec<u8> {
     old
 }
 
+/// Whether a piece of memory is attached, be it in several parts.
+fn covered(attached: &[(usize, usize)], mut offset: usize, end: usize) -> bool {
+    while offset < end {
+        let part = attached.iter().find(|&&(start, size)| start <= offset && offset < start + size);
+        let Some((start, size)) = part else { return false };
+        offset = start + size;
+    }
+    true
+}
+
 impl Window {
     /// Sends an answer; one to a process that is gone is not missed.
     fn answer(&self, to: usize, tag: i32, bytes: &[u8]) -> Result<()> {
@@ -174,10 +192,7 @@ impl Window {
         let end = offset.checked_add(len)?;
         let mine = self.mine();
         let there = match self.flavor {
-            Flavor::Dynamic => {
-                let attached = &self.state().attached;
-                attached.iter().any(|&(start, size)| start <= offset && end <= start + size)
-            }
+            Flavor::Dynamic => covered(&self.state().attached, offset, end),
             _ => end as i64 <= mine.size,
         };
         there.then(|| Memory::at_address(mine.base + offset))

@@ -6,6 +6,7 @@ use super::{State, Window};
 use crate::coll::{Call, Job};
 use crate::task::at_once;
 use crate::transport::send_error;
+use barewire::core::region::Memory as Kept;
 use barewire::core::tagged::{Received, Request};
 use barewire::core::{Peer, SendError};
 use barewire::mpi::error::{Class, Error, Result};
@@ -229,13 +230,24 @@ impl Window {
     /// Asks several ranks the same and waits for their answers.
     fn ask_all(&self, ranks: &[usize], kind: Kind) -> Result<()> {
         let ask = |rank: &usize| {
-            let answer = self.next_answer();
-            let expected = self.expect(*rank, answer)?;
+            let (answer, refused) = (self.next_answer(), Kept::private(1));
+            let expected = self.expect(*rank, answer, &refused)?;
             self.tell(*rank, &Head::asking(kind, answer))?;
-            Ok(expected)
+            Ok((*rank, expected, refused))
         };
-        let asked: Vec<Result<Received>> = ranks.iter().map(ask).collect();
-        let answered = |asked: Result<Received>| failure(&self.comm.net.finish_receive(asked?)?);
+        let asked: Vec<Result<(usize, Received, Kept)>> = ranks.iter().map(ask).collect();
+        let answered = |asked: Result<(usize, Received, Kept)>| {
+            let (rank, expected, refused) = asked?;
+            failure(&self.comm.net.finish_receive(expected)?)?;
+            let mut said = [0];
+            match refused.read(0, &mut said) && said != [0] {
+                false => Ok(()),
+                true => {
+                    let what = format!("an operation was about memory that rank {rank} has not attached");
+                    Err(Error::new(Class::RmaRange, what))
+                }
+            }
+        };
         let answers: Vec<Result<()>> = asked.into_iter().map(answered).collect();
         answers.into_iter().collect()
     }

@@ -28,6 +28,14 @@ const COMM_TYPES: std::ops::RangeInclusive<c_int> = 221..=224;
 /// How many numbers for communicators this process has given.
 static GIVEN: AtomicU32 = AtomicU32::new(0);
 
+/// The hints of communicators that the standard has, and what holds without them; others are ignored.
+const HINTS: [(&str, &str); 4] = [
+    ("mpi_assert_no_any_tag", "false"),
+    ("mpi_assert_no_any_source", "false"),
+    ("mpi_assert_exact_length", "false"),
+    ("mpi_assert_allow_overtaking", "false"),
+];
+
 shims! {
     fn PMPI_Comm_size(comm: MPI_Comm, size: Out<c_int>) on comm {
         size.put(world().comm(comm)?.group.size() as c_int)?
@@ -89,8 +97,10 @@ shims! {
         }
         let guided = world().hints(info)?.get("mpi_hw_resource_type") == Some(b"mpi_shared_memory");
         let parent = world().comm(comm)?;
+        // Who stays out takes part in finding out all the same.
+        let host = host_color(&parent)?;
         let color = if split_type == COMM_TYPE_SHARED || (split_type != UNDEFINED && guided) {
-            host_color(&parent)?
+            host
         } else {
             UNDEFINED
         };
@@ -154,7 +164,7 @@ shims! {
 
     fn PMPI_Comm_get_info(comm: MPI_Comm, info_used: Out<MPI_Info>) on comm {
         let hints = world().comm(comm)?.hints();
-        info_used.put(give_info(hints))?
+        info_used.put(give_info(hints.over(&HINTS)))?
     }
 }
 
@@ -190,6 +200,7 @@ pub fn remote(comm: MPI_Comm) -> Result<Group> {
 
 fn dup(comm: MPI_Comm, hints: Info, newcomm: Out<MPI_Comm>) -> Result<(), Fault> {
     let parent = world().comm(comm)?;
+    newcomm.put(MPI_Comm::NULL)?;
     let copy = copy_of(&parent, comm, hints)?;
     copy.set_context(agree(&parent)?);
     Ok(newcomm.put(MPI_Comm(world().comms.insert(copy)))?)

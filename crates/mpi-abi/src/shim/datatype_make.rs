@@ -168,6 +168,7 @@ shims! {
 
     fn PMPI_Type_dup(oldtype: MPI_Datatype, newtype: Out<MPI_Datatype>) {
         let object = world().datatype(oldtype)?;
+        newtype.put(MPI_Datatype::NULL)?;
         let attributes = object.attributes.copy(oldtype.0)?;
         let mut copy = TypeObject::new(object.datatype.dup());
         copy.attributes = attributes;

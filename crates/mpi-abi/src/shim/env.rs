@@ -21,14 +21,13 @@ const LIBRARY_VERSION_MAX: usize = 8192;
 shims! {
     fn PMPI_Init(argc: Out<c_int>, argv: Out<*mut c_void>) {
         let _ = (argc, argv);
-        world().begin(0)?
+        world().begin(0)?;
     }
 
     fn PMPI_Init_thread(argc: Out<c_int>, argv: Out<*mut c_void>, required: c_int, provided: Out<c_int>) {
         let _ = (argc, argv);
         let level = THREAD_LEVELS.iter().find(|(level, _)| *level >= required).map_or(4096, |(level, _)| *level);
-        world().begin(level)?;
-        provided.put(level)?
+        provided.put(world().begin(level)?)?
     }
 
     fn PMPI_Initialized(flag: Out<c_int>) {
@@ -36,11 +35,9 @@ shims! {
     }
 
     fn PMPI_Finalize() {
-        let job = world().job()?;
         let own = MPI_Comm(0x102);
         world().comm(own)?.attributes.clear(own.0)?;
-        job.net.finalize(&*world().comm(MPI_Comm(0x101))?)?;
-        world().end()
+        world().end()?
     }
 
     fn PMPI_Finalized(flag: Out<c_int>) {

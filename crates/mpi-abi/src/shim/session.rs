@@ -18,6 +18,9 @@ const SETS: [&str; 2] = ["mpi://WORLD", "mpi://SELF"];
 shims! {
     fn PMPI_Session_init(info: MPI_Info, errhandler: MPI_Errhandler, session: Out<MPI_Session>) {
         let (hints, errhandler) = (world().hints(info)?, world().errhandler(errhandler)?);
+        let wanted = hints.get("thread_level").unwrap_or(b"MPI_THREAD_MULTIPLE");
+        let level = THREAD_LEVELS.iter().find(|(_, name)| name.as_bytes() == wanted);
+        world().begin_session(level.map_or(0, |(level, _)| *level))?;
         session.put(MPI_Session(world().sessions.insert(Session::new(hints, errhandler))))?
     }
 
@@ -25,7 +28,8 @@ shims! {
         let handle = session.get()?;
         find(handle)?;
         world().sessions.release(handle.0);
-        session.put(MPI_Session::NULL)?
+        session.put(MPI_Session::NULL)?;
+        world().end_session()?
     }
 
     fn PMPI_Session_get_info(session: MPI_Session, info_used: Out<MPI_Info>) on session {
@@ -74,12 +78,12 @@ pub fn find(session: MPI_Session) -> Result<Arc<Session>> {
     world().sessions.get(session.0).ok_or_else(|| bad(Class::Session, "MPI_SESSION_NULL", session.0, 0x120))
 }
 
-/// The processes of a set; before `MPI_Init` this process is all there is.
+/// The processes of a set, by its name in letters of either case.
 fn members(name: &[u8]) -> Result<Group> {
-    let (rank, size) = world().job().map_or((0, 1), |job| (job.net.rank, job.net.size));
-    match SETS.iter().position(|set| set.as_bytes() == name) {
-        Some(0) => Ok(Group::first(size)),
-        Some(_) => Group::new([Process(rank)]),
+    let job = world().job()?;
+    match SETS.iter().position(|set| set.as_bytes().eq_ignore_ascii_case(name)) {
+        Some(0) => Ok(Group::first(job.net.size)),
+        Some(_) => Group::new([Process(job.net.rank)]),
         None => {
             let what = format!("there is no process set {:?}", String::from_utf8_lossy(name));
             Err(Error::new(Class::Arg, what))

@@ -24,6 +24,17 @@ use std::sync::atomic::{AtomicI32, AtomicI64};
 /// The keys of predefined attributes of windows.
 const PREDEFINED: std::ops::RangeInclusive<c_int> = 601..=605;
 
+/// The hints of windows that the standard has, and what holds without them; others are ignored.
+const HINTS: [(&str, &str); 7] = [
+    ("no_locks", "false"),
+    ("accumulate_ordering", "rar,raw,war,waw"),
+    ("accumulate_ops", "same_op_no_op"),
+    ("mpi_accumulate_granularity", "0"),
+    ("same_size", "false"),
+    ("same_disp_unit", "false"),
+    ("alloc_shared_noncontig", "false"),
+];
+
 shims! {
     fn PMPI_Win_create_dynamic(info: MPI_Info, comm: MPI_Comm, win: Out<MPI_Win>) on comm {
         let own = own_copy(comm)?;
@@ -163,7 +174,7 @@ shims! {
     }
 
     fn PMPI_Win_get_info(win: MPI_Win, info_used: Out<MPI_Info>) on win {
-        let hints = lock(&find(win)?.info).clone();
+        let hints = lock(&find(win)?.info).over(&HINTS);
         info_used.put(give_info(hints))?
     }
 
@@ -259,7 +270,8 @@ pub fn win_allocate_shared<N: Number>(
     }
     let segment = common(&own, total.max(1))?;
     for shape in &mut shapes {
-        shape.base += segment.address();
+        // Who asked for no memory of its own has none.
+        shape.base = if apart && shape.size == 0 { 0 } else { shape.base + segment.address() };
     }
     let base = shapes[own.rank].base;
     open(own, Flavor::Shared, shapes, Held::Shared(segment), info, win)?;
