@@ -315,6 +315,9 @@ impl Memory {
         Out(self.0.cast())
     }
 
+    /// The standard's `MPI_IN_PLACE`.
+    pub const IN_PLACE: Memory = Memory(std::ptr::without_provenance_mut(1));
+
     /// Whether the program passed `MPI_IN_PLACE`.
     pub fn is_in_place(self) -> bool {
         self.address() == 1

@@ -16,8 +16,8 @@ pub enum Fault {
     Error(Error),
     /// A callback's error code, passed on unchanged.
     Code(c_int),
-    /// An error of an operation on a communicator that the call does not name.
-    Of(MPI_Comm, Error),
+    /// An error of an operation on an object that the call does not name by itself.
+    Of(On, Error),
 }
 
 impl From<Error> for Fault {
@@ -102,7 +102,7 @@ pub fn raise(world: &'static World, on: On, name: &'static str, fault: &Fault) -
         Fault::Code(code) => *code,
         Fault::Of(_, error) => error.class() as c_int,
     };
-    let on = if let Fault::Of(comm, _) = fault { On::Comm(*comm) } else { on };
+    let on = if let Fault::Of(object, _) = fault { *object } else { on };
     let (handler, object) = handler_of(world, on);
     match &*handler {
         Errhandler::Return => {}

@@ -75,7 +75,7 @@ impl Buffer {
 #[inline(always)]
 pub fn plain(memory: Memory, count: i64, datatype: MPI_Datatype) -> Option<UserBuf> {
     let size = Basic::solid_size(datatype.0)?;
-    let fits = (0..1 << 48).contains(&count) && memory.address() | usize::from(count == 0) != 0;
+    let fits = (0..1 << 48).contains(&count) && (memory.address() > 1) | (count == 0);
     fits.then(|| memory.user(0, count as usize * size))
 }
 

@@ -474,7 +474,7 @@ pub fn wait_for(request: MPI_Request, status: Out<Status>) -> Result<(), Fault> 
     let completion = anyone.net.with(|_, layer| layer.requests.complete(&mut layer.tagged, handle))??;
     status.fill(&completion.outcome.status);
     match completion.outcome.error {
-        Some(error) => Err(Fault::Of(completion.comm, error)),
+        Some(error) => Err(Fault::Of(completion.comm.into(), error)),
         None => Ok(()),
     }
 }

@@ -131,7 +131,11 @@ impl Operands {
         let mine = if self.mine.is_in_place() { self.into } else { self.mine };
         let reducer = Reducer::new(mine, count, self.datatype, self.op)?;
         let mine = reducer.data(mine, count);
-        Ok(Operation { reducer, mine, into: Data::new(self.into, results, self.datatype)? })
+        let into = Data::new(self.into, results, self.datatype)?;
+        if !self.mine.is_in_place() {
+            apart(&mine, &into)?;
+        }
+        Ok(Operation { reducer, mine, into })
     }
 
     /// The operation where only others get the result.
@@ -140,6 +144,15 @@ impl Operands {
         let mine = reducer.data(self.mine, count);
         Ok(Operation { reducer, mine, into: Data::none() })
     }
+}
+
+/// An error if what is given and the place of a result are the same memory and `MPI_IN_PLACE` does not say so.
+fn apart(given: &Data, place: &Data) -> Result<()> {
+    if given.memory.address() == place.memory.address() && !given.is_empty() && !place.is_empty() {
+        let what = "what is sent and what is received have the same buffer; MPI_IN_PLACE is for that";
+        return Err(Error::new(Class::Buffer, what));
+    }
+    Ok(())
 }
 
 /// The standard's `MPI_ROOT`.
@@ -180,13 +193,21 @@ pub fn bcast(data: Even, root: Root) -> Result<Job> {
 /// `MPI_Gather` and `MPI_Gatherv`.
 pub fn gather(comm: &Comm, mine: Even, all: impl Shares, root: Root) -> Result<Job> {
     let places = if is_root(comm, root) { all.read(comm.partners().size())? } else { Vec::new() };
-    Ok(Job::Gather(own(comm, mine, root)?, places, root))
+    let mine = own(comm, mine, root)?;
+    if let (Some(mine), true, None) = (&mine, is_root(comm, root), comm.remote()) {
+        apart(mine, &places[comm.rank])?;
+    }
+    Ok(Job::Gather(mine, places, root))
 }
 
 /// `MPI_Scatter` and `MPI_Scatterv`.
 pub fn scatter(comm: &Comm, all: impl Shares, mine: Even, root: Root) -> Result<Job> {
     let parts = if is_root(comm, root) { all.read(comm.partners().size())? } else { Vec::new() };
-    Ok(Job::Scatter(parts, own(comm, mine, root)?, root))
+    let mine = own(comm, mine, root)?;
+    if let (Some(mine), true, None) = (&mine, is_root(comm, root), comm.remote()) {
+        apart(&parts[comm.rank], mine)?;
+    }
+    Ok(Job::Scatter(parts, mine, root))
 }
 
 /// This rank's own data of a call with a root; none where it stays in place, or does not count.
@@ -205,6 +226,9 @@ pub fn allgather(comm: &Comm, mine: Even, all: impl Shares) -> Result<Job> {
         true => None,
         false => Some(Data::new(mine.memory, mine.count, mine.datatype)?),
     };
+    if let (Some(mine), None) = (&mine, comm.remote()) {
+        apart(mine, &places[comm.rank])?;
+    }
     Ok(Job::Allgather(mine, places))
 }
 
@@ -212,7 +236,11 @@ pub fn allgather(comm: &Comm, mine: Even, all: impl Shares) -> Result<Job> {
 pub fn alltoall(comm: &Comm, parts: impl Shares, places: impl Shares) -> Result<Job> {
     let size = comm.partners().size();
     let parts = if parts.is_in_place() { None } else { Some(parts.read(size)?) };
-    Ok(Job::Alltoall(parts, places.read(size)?))
+    let places = places.read(size)?;
+    if let (Some(parts), None) = (&parts, comm.remote()) {
+        apart(&parts[comm.rank], &places[comm.rank])?;
+    }
+    Ok(Job::Alltoall(parts, places))
 }
 
 /// `MPI_Reduce`.
@@ -221,7 +249,8 @@ pub fn reduce(comm: &Comm, operands: Operands, count: i64, root: Root) -> Result
         return Err(Error::new(Class::Buffer, "MPI_IN_PLACE is for the root"));
     }
     let operation = match root {
-        Root::Me => Operands { mine: operands.into, ..operands }.read(count, count)?,
+        // Nothing of its own is combined.
+        Root::Me => Operands { mine: Memory::IN_PLACE, ..operands }.read(count, count)?,
         Root::Neighbour => return Ok(Job::Nothing),
         Root::Rank(_) if is_root(comm, root) => operands.read(count, count)?,
         Root::Rank(_) => operands.given(count)?,

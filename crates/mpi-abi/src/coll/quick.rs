@@ -106,7 +106,12 @@ pub fn allreduce(comm: &CommRef, mine: Memory, into: Plain, op: MPI_Op) -> Optio
     let board = board(comm)?;
     let most = if board.size <= COMBINERS_MAX { usize::MAX } else { COMBINE_MAX };
     let place = into.bytes().filter(|bytes| bytes.len() <= most)?;
-    let given = if mine.is_in_place() { place } else { Plain { memory: mine, ..into }.bytes()? };
+    let given = match mine.is_in_place() {
+        true => place,
+        false => {
+            Plain { memory: mine, ..into }.bytes().filter(|_| mine.address() != into.memory.address())?
+        }
+    };
     let combine = world().op(op).ok()?.ok()?.combine(Basic::from_handle(into.datatype.0)?).ok()?;
     let call = call(comm);
     let turn = Turn::new(board, &call).mutual();
@@ -154,7 +159,7 @@ pub fn alltoall(comm: &CommRef, parts: Plain, places: Plain) -> Option<Result<()
     let (part, place) = (parts.bytes()?.len(), places.bytes()?.len());
     let table = table_bytes(board.size);
     let total = part.checked_mul(board.size)?.checked_add(table)?;
-    if total > SLOT_DATA || part != place {
+    if total > SLOT_DATA || part != place || parts.memory.address() == places.memory.address() {
         return None;
     }
     let call = call(comm);

@@ -142,10 +142,8 @@ pub async fn gather(call: &Call, mine: Option<&Data>, places: &[Data], root: usi
     }
     let others = (0..call.size()).filter(|rank| *rank != root);
     let pending = others.map(|rank| call.start_receive(rank, &places[rank])).collect::<Vec<_>>();
-    if let Some(mine) = mine {
-        mine.copy_to(&places[root])?;
-    }
-    call.finish_all(pending).await
+    let copied = mine.map_or(Ok(()), |mine| mine.copy_to(&places[root]));
+    call.finish_all(pending).await.and(copied)
 }
 
 /// From the root to everybody its part; the root's own goes nowhere where it is to stay in place.
@@ -158,8 +156,6 @@ pub async fn scatter(call: &Call, parts: &[Data], mine: Option<&Data>, root: usi
     }
     let others = (0..call.size()).filter(|rank| *rank != root);
     let pending = others.map(|rank| call.start_send(rank, &parts[rank])).collect::<Vec<_>>();
-    if let Some(mine) = mine {
-        parts[root].copy_to(mine)?;
-    }
-    call.finish_all(pending).await
+    let copied = mine.map_or(Ok(()), |mine| parts[root].copy_to(mine));
+    call.finish_all(pending).await.and(copied)
 }

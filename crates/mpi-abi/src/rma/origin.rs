@@ -12,6 +12,7 @@ use barewire::core::region::Memory as Kept;
 use barewire::core::tagged::{Envelope, Mode, Received, Request, Sent, Sink, Source, Status, Want};
 use barewire::mpi::datatype::Basic;
 use barewire::mpi::error::{Class, Error, Result};
+use barewire::mpi::op::Builtin;
 use std::sync::Arc;
 
 /// Elements of the target's memory, as the program describes them.
@@ -141,7 +142,7 @@ impl Window {
         let builtin = world().op(op)?;
         let builtin =
             builtin.map_err(|_| Error::new(Class::Op, "accumulates take predefined operations only"))?;
-        let only_reads = builtin == barewire::mpi::op::Builtin::NoOp;
+        let only_reads = builtin == Builtin::NoOp;
         let data = if only_reads { nothing() } else { Buffer::new(memory, count, datatype)? };
         let into =
             result.map(|(memory, count, datatype)| Buffer::new(memory, count, datatype)).transpose()?;
@@ -165,6 +166,11 @@ impl Window {
         datatype: MPI_Datatype,
         target: Target,
     ) -> Result<Started> {
+        let basic = Basic::from_handle(datatype.0);
+        let fits = |basic| Builtin::Band.accumulate(basic).is_ok() || Builtin::Land.accumulate(basic).is_ok();
+        if !basic.is_some_and(fits) {
+            return Err(Error::new(Class::Type, "the type is none of integers, truth values or bytes"));
+        }
         let (new, expected) = (Data::new(new, 1, datatype)?, Data::new(expected, 1, datatype)?);
         let into = Buffer::new(result, 1, datatype)?;
         let Some((to, head)) = self.pieces(&target)? else { return Ok(Started::default()) };

@@ -2,7 +2,7 @@
 
 use super::letter::{Head, Kind};
 use super::origin::failure;
-use super::{State, Window};
+use super::{Epoch, State, Window};
 use crate::coll::{Call, Job};
 use crate::task::at_once;
 use crate::transport::send_error;
@@ -25,7 +25,28 @@ impl State {
     }
 }
 
+impl Epoch {
+    /// A lock ends an epoch of fences; one that was started has to be completed first.
+    fn turn_passive(&mut self) -> Result<()> {
+        self.fenced = false;
+        match self.started {
+            Some(_) => Err(Error::new(Class::RmaSync, "the window is started and not completed")),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Window {
+    /// An error unless all epochs are closed, but for one of fences.
+    pub fn check_closed(&self) -> Result<()> {
+        let state = self.state();
+        let Epoch { started, posted, locked, locked_all, .. } = &state.epoch;
+        if started.is_some() || posted.is_some() || !locked.is_empty() || *locked_all {
+            return Err(Error::new(Class::RmaSync, "an epoch is open"));
+        }
+        Ok(())
+    }
+
     /// Whether an operation on a target's memory is in an epoch.
     pub(super) fn may_access(&self, target: usize) -> Result<()> {
         let state = self.state();
@@ -131,10 +152,11 @@ impl Window {
         };
         let rank = self.rank(rank)?;
         {
-            let state = self.state();
+            let mut state = self.state();
             if state.epoch.locked_all || state.epoch.locked.contains(&rank) {
                 return Err(Error::new(Class::RmaSync, format!("rank {rank} is locked already")));
             }
+            state.epoch.turn_passive()?;
         }
         self.ask_all(&[rank], kind)?;
         self.state().epoch.locked.push(rank);
@@ -156,7 +178,8 @@ impl Window {
     /// `MPI_Win_lock_all`.
     pub fn lock_all(&self) -> Result<()> {
         let held = {
-            let state = self.state();
+            let mut state = self.state();
+            state.epoch.turn_passive()?;
             state.epoch.locked_all || !state.epoch.locked.is_empty()
         };
         if held {

@@ -85,6 +85,7 @@ shims! {
     }
 
     fn PMPI_Comm_split(comm: MPI_Comm, color: c_int, key: c_int, newcomm: Out<MPI_Comm>) on comm {
+        newcomm.put(MPI_Comm::NULL)?;
         if color < 0 && color != UNDEFINED {
             return Err(Error::new(Class::Arg, format!("color is {color}")).into());
         }
@@ -92,6 +93,7 @@ shims! {
     }
 
     fn PMPI_Comm_split_type(comm: MPI_Comm, split_type: c_int, key: c_int, info: MPI_Info, newcomm: Out<MPI_Comm>) on comm {
+        newcomm.put(MPI_Comm::NULL)?;
         if split_type != UNDEFINED && !COMM_TYPES.contains(&split_type) {
             return Err(Error::new(Class::Arg, format!("split_type is {split_type}")).into());
         }
@@ -108,12 +110,14 @@ shims! {
     }
 
     fn PMPI_Comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: Out<MPI_Comm>) on comm {
+        newcomm.put(MPI_Comm::NULL)?;
         let (parent, group) = (world().comm(comm)?, world().group(group)?);
         subset(&group, &parent)?;
         newcomm.put(give(create(&parent, group)?))?
     }
 
     fn PMPI_Comm_create_group(comm: MPI_Comm, group: MPI_Group, tag: c_int, newcomm: Out<MPI_Comm>) on comm {
+        newcomm.put(MPI_Comm::NULL)?;
         let (parent, group) = (world().comm(comm)?, world().group(group)?);
         subset(&group, &parent)?;
         if tag < 0 {
@@ -129,6 +133,7 @@ shims! {
         errhandler: MPI_Errhandler,
         newcomm: Out<MPI_Comm>,
     ) {
+        newcomm.put(MPI_Comm::NULL)?;
         let tag = tag_of(&stringtag.to_vec()?);
         let (group, hints) = (world().group(group)?, world().hints(info)?);
         let errhandler = world().errhandler(errhandler)?;

@@ -18,6 +18,7 @@ shims! {
         local_comm: MPI_Comm, local_leader: c_int, peer_comm: MPI_Comm, remote_leader: c_int, tag: c_int,
         newintercomm: Out<MPI_Comm>,
     ) on local_comm {
+        newintercomm.put(MPI_Comm::NULL)?;
         let local = world().comm(local_comm)?;
         if local.remote().is_some() {
             return Err(Error::new(Class::Comm, "local_comm is an intercommunicator").into());
@@ -42,6 +43,7 @@ shims! {
         local_group: MPI_Group, local_leader: c_int, remote_group: MPI_Group, remote_leader: c_int, stringtag: Text,
         info: MPI_Info, errhandler: MPI_Errhandler, newintercomm: Out<MPI_Comm>,
     ) {
+        newintercomm.put(MPI_Comm::NULL)?;
         let tag = tag_of(&stringtag.to_vec()?) & TAG_UB;
         let (local, remote) = (world().group(local_group)?, world().group(remote_group)?);
         let (hints, errhandler) = (world().hints(info)?, world().errhandler(errhandler)?);
@@ -62,6 +64,7 @@ shims! {
     }
 
     fn PMPI_Intercomm_merge(intercomm: MPI_Comm, high: c_int, newintracomm: Out<MPI_Comm>) on intercomm {
+        newintracomm.put(MPI_Comm::NULL)?;
         remote(intercomm)?;
         newintracomm.put(give(Some(merge(&*world().comm(intercomm)?, high != 0)?)))?
     }

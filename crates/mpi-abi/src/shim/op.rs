@@ -62,6 +62,9 @@ fn reduce_local(
     if count == 0 {
         return Ok(());
     }
+    if input.is_in_place() || inout.is_in_place() || input.address() == inout.address() {
+        return Err(Error::new(Class::Buffer, "the two buffers have to be memory of their own"));
+    }
     match op {
         Ok(builtin) => {
             let basic = object.datatype.as_basic();

@@ -164,6 +164,9 @@ pub fn usable(datatype: MPI_Datatype, memory: Memory, count: i64) -> Result<Type
         return Err(Error::new(Class::Type, "the datatype is not committed"));
     }
     let bytes = object.datatype.packed_size(count)?;
+    if bytes > 0 && memory.is_in_place() {
+        return Err(Error::new(Class::Buffer, "MPI_IN_PLACE is not for this buffer"));
+    }
     let absolute = object.datatype.true_lower_bound();
     if bytes > 0 && memory.address() == 0 && (0..NULL_PAGE).contains(&absolute) {
         return Err(Error::new(Class::Buffer, "the buffer is null"));

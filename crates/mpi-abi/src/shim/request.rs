@@ -361,7 +361,7 @@ fn finish(done: Completion, request: Out<MPI_Request>, status: Out<Status>) -> R
     }
     status.fill(&done.outcome.status);
     match done.outcome.error {
-        Some(error) => Err(Fault::Of(done.comm, error)),
+        Some(error) => Err(Fault::Of(done.comm.into(), error)),
         None => Ok(()),
     }
 }
@@ -392,7 +392,7 @@ fn collect(
 fn in_status(failed: Option<MPI_Comm>) -> Result<(), Fault> {
     match failed {
         Some(comm) => {
-            Err(Fault::Of(comm, Error::new(Class::InStatus, "a request failed; its status says how")))
+            Err(Fault::Of(comm.into(), Error::new(Class::InStatus, "a request failed; its status says how")))
         }
         None => Ok(()),
     }

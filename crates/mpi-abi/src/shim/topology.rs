@@ -29,6 +29,7 @@ shims! {
         comm_old: MPI_Comm, ndims: c_int, dims: List<c_int>, periods: List<c_int>, reorder: c_int,
         comm_cart: Out<MPI_Comm>,
     ) on comm_old {
+        comm_cart.put(MPI_Comm::NULL)?;
         let _ = reorder;
         let parent = world().comm(comm_old)?;
         comm_cart.put(match read_cart(ndims, dims, periods)? {
@@ -82,6 +83,7 @@ shims! {
     }
 
     fn PMPI_Cart_sub(comm: MPI_Comm, remain_dims: List<c_int>, newcomm: Out<MPI_Comm>) on comm {
+        newcomm.put(MPI_Comm::NULL)?;
         let (comm, cart) = cart(comm)?;
         let keep: Vec<bool> = remain_dims.to_vec(cart.sizes().len() as i64)?.iter().map(|&keep| keep != 0).collect();
         let (part, color, key) = cart.part(comm.rank as c_int, &keep)?;
@@ -96,6 +98,7 @@ shims! {
         comm_old: MPI_Comm, nnodes: c_int, indx: List<c_int>, edges: List<c_int>, reorder: c_int,
         comm_graph: Out<MPI_Comm>,
     ) on comm_old {
+        comm_graph.put(MPI_Comm::NULL)?;
         let _ = reorder;
         let parent = world().comm(comm_old)?;
         let graph = read_graph(nnodes, indx, edges)?;
@@ -134,6 +137,7 @@ shims! {
         destinations: List<c_int>, destweights: List<c_int>, info: MPI_Info, reorder: c_int,
         comm_dist_graph: Out<MPI_Comm>,
     ) on comm_old {
+        comm_dist_graph.put(MPI_Comm::NULL)?;
         let _ = reorder;
         let parent = world().comm(comm_old)?;
         let (sources, destinations) = (sources.to_vec(indegree.into())?, destinations.to_vec(outdegree.into())?);
@@ -150,6 +154,7 @@ shims! {
         comm_old: MPI_Comm, n: c_int, sources: List<c_int>, degrees: List<c_int>, destinations: List<c_int>,
         weights: List<c_int>, info: MPI_Info, reorder: c_int, comm_dist_graph: Out<MPI_Comm>,
     ) on comm_old {
+        comm_dist_graph.put(MPI_Comm::NULL)?;
         let _ = reorder;
         let parent = world().comm(comm_old)?;
         let (nodes, degrees) = (sources.to_vec(n.into())?, degrees.to_vec(n.into())?);

@@ -45,6 +45,7 @@ shims! {
     fn PMPI_Win_free(win: Out<MPI_Win>) {
         let handle = win.get()?;
         let window = find(handle)?;
+        window.check_closed().map_err(|error| Fault::Of(handle.into(), error))?;
         window.attributes.clear(handle.0)?;
         window.flush_all()?;
         window.barrier()?;
