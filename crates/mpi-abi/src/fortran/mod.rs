@@ -3,7 +3,11 @@
 //! The build script writes most of them by the rules in `abi/fortran.rs`; here is what they call, and those that follow no rule.
 #![allow(clippy::redundant_closure_call, reason = "conversions in generated code are closures")]
 
+mod attr;
+mod grequest;
+
 use crate::boundary;
+use crate::fault::{On, guard};
 use crate::shim::convert;
 use crate::world::world;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -124,63 +128,63 @@ impl Text {
     }
 }
 
-unsafe extern "C" {
-    fn MPI_Init(argc: *mut c_int, argv: *mut c_void) -> c_int;
-    fn MPI_Init_thread(argc: *mut c_int, argv: *mut c_void, required: c_int, provided: *mut c_int) -> c_int;
-    fn MPI_Comm_get_attr(comm: usize, keyval: c_int, value: *mut c_void, flag: *mut c_int) -> c_int;
+/// Addresses for integers.
+fn widened(place: *mut c_int, len: usize) -> Vec<i64> {
+    (0..len).map(|i| take(place.wrapping_add(i)).into()).collect()
 }
 
-/// The Fortran form of `MPI_Init`.
-#[unsafe(no_mangle)]
-pub extern "C" fn mpi_init_(ierror: *mut c_int) {
-    // SAFETY: null is allowed for both.
-    give(ierror, unsafe { MPI_Init(std::ptr::null_mut(), std::ptr::null_mut()) });
-}
+/// Exports subroutines under their names, and under those that a program's own are to call.
+macro_rules! subroutines {
+    ($(fn $name:ident $shifted:ident($($argument:ident: $kind:ty),* $(,)?) $body:block)*) => {$(
+        #[doc = concat!("Fortran's `", stringify!($shifted), "`.")]
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $shifted($($argument: *mut $kind),*) $body
 
-/// The Fortran form of `MPI_Init_thread`.
-#[unsafe(no_mangle)]
-pub extern "C" fn mpi_init_thread_(required: *mut c_int, provided: *mut c_int, ierror: *mut c_int) {
-    // SAFETY: null is allowed for the first two.
-    let code =
-        unsafe { MPI_Init_thread(std::ptr::null_mut(), std::ptr::null_mut(), take(required), provided) };
-    give(ierror, code);
+        #[doc = concat!("Fortran's `", stringify!($name), "`.")]
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $name($($argument: *mut $kind),*) {
+            $shifted($($argument),*);
+        }
+    )*};
 }
+use subroutines;
 
-/// The Fortran form of `MPI_Comm_get_attr`: values are integers, those of predefined attributes too.
-#[unsafe(no_mangle)]
-pub extern "C" fn mpi_comm_get_attr_(
-    comm: *mut c_int,
-    keyval: *mut c_int,
-    value: *mut i64,
-    flag: *mut c_int,
-    ierror: *mut c_int,
-) {
-    let (key, mut found) = (take(keyval), 0usize);
-    let handle = convert::PMPI_Comm_fromint(take(comm)).0;
-    // SAFETY: the function has this signature, and both places outlive the call.
-    let code = unsafe { MPI_Comm_get_attr(handle, key, (&raw mut found).cast(), flag) };
-    if code == 0 && take(flag) != 0 {
-        let predefined = (501..=507).contains(&key);
-        let place = std::ptr::with_exposed_provenance_mut::<c_int>(found);
-        give(value, if predefined { take(place).into() } else { found as i64 });
+subroutines! {
+    fn mpi_pcontrol_ pmpi_pcontrol_(level: c_int) {
+        let _ = level;
     }
+
+    fn mpi_type_extent_ pmpi_type_extent_(datatype: c_int, extent: c_int, ierror: c_int) {
+        bounds(datatype, |_, length| give(extent, length as c_int), ierror);
+    }
+
+    fn mpi_type_lb_ pmpi_type_lb_(datatype: c_int, lb: c_int, ierror: c_int) {
+        bounds(datatype, |low, _| give(lb, low as c_int), ierror);
+    }
+
+    fn mpi_type_ub_ pmpi_type_ub_(datatype: c_int, ub: c_int, ierror: c_int) {
+        bounds(datatype, |low, length| give(ub, low.wrapping_add(length) as c_int), ierror);
+    }
+}
+
+/// Tells the lower bound and the extent of a datatype.
+fn bounds(datatype: *mut c_int, tell: impl FnOnce(i64, i64), ierror: *mut c_int) {
+    let code = guard(On::Nothing, "PMPI_Type_get_extent", || {
+        let datatype = world().datatype(convert::PMPI_Type_fromint(take(datatype)))?;
+        tell(datatype.datatype.lower_bound(), datatype.datatype.extent());
+        Ok(())
+    });
     give(ierror, code);
 }
 
-/// The Fortran form of `MPI_Pcontrol`.
+/// `MPI_SIZEOF` for characters, whose length is the last argument.
 #[unsafe(no_mangle)]
-pub extern "C" fn mpi_pcontrol_(level: *mut c_int) {
-    let _ = level;
-}
-
-/// The Fortran form of `MPI_Wtime`.
-#[unsafe(no_mangle)]
-pub extern "C" fn mpi_wtime_() -> f64 {
-    crate::shim::env::PMPI_Wtime()
-}
-
-/// The Fortran form of `MPI_Wtick`.
-#[unsafe(no_mangle)]
-pub extern "C" fn mpi_wtick_() -> f64 {
-    crate::shim::env::PMPI_Wtick()
+pub extern "C" fn barewire_sizeof_character_(
+    _x: *mut c_void,
+    size: *mut c_int,
+    ierror: *mut c_int,
+    len: usize,
+) {
+    give(size, len as c_int);
+    give(ierror, 0);
 }
