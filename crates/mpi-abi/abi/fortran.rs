@@ -212,9 +212,12 @@ fn convert(p: &Parameter) -> &str {
     }
 }
 
-/// How many entries an array of handles or addresses has.
-fn length(function: &Function) -> String {
+/// How many entries an array of handles or addresses has; what is sent in place has no types.
+fn length(function: &Function, p: &Parameter) -> String {
     let has = |name: &str| function.parameters.iter().any(|p| p.name == name);
+    if p.name == "sendtypes" {
+        return "if is_in_place(sendbuf) { 0 } else { partners(take(comm)) }".to_owned();
+    }
     match ["count", "incount", "max_datatypes"].into_iter().find(|name| has(name)) {
         Some(name) => format!("usize::try_from(take({name})).unwrap_or(0)"),
         None => "partners(take(comm))".to_owned(),
@@ -226,20 +229,22 @@ fn before(function: &Function, p: &Parameter, width: Width) -> String {
     let from = format!("|integer| convert::PMPI_{kind}_fromint(integer).0");
     match (is_handle(p), p.pointer, is_text(p)) {
         (true, true, _) if p.array => {
-            format!("let mut {name}_c = handles({name}, {}, {from});\n", length(function))
+            format!("let mut {name}_c = handles({name}, {}, {from});\n", length(function, p))
         }
         (true, true, _) => format!("let mut {name}_c = convert::PMPI_{kind}_fromint(take({name})).0;\n"),
         (true, false, _) => format!("let {name}_c = convert::PMPI_{kind}_fromint(take({name})).0;\n"),
-        (_, _, true) => format!("let mut {name}_c = Text::new({name}, {name}_len);\n"),
+        (_, _, true) if p.constant => format!("let mut {name}_c = Text::new({name}, {name}_len);\n"),
+        (_, _, true) => format!("let mut {name}_c = Text::room({name}, {name}_len);\n"),
+        _ if name == "buflen" => "let mut buflen_c = with_zero(take(buflen));\n".to_owned(),
         _ if !is_address(p) || width == Width::Long || !p.pointer => String::new(),
-        _ if p.array => format!("let mut {name}_c = widened({name}, {});\n", length(function)),
+        _ if p.array => format!("let mut {name}_c = widened({name}, {});\n", length(function, p)),
         _ => format!("let mut {name}_c = 0i64;\n"),
     }
 }
 
 fn passed(p: &Parameter, width: Width) -> String {
     let name = &p.name;
-    let own = is_handle(p) || (is_address(p) && width == Width::Short);
+    let own = is_handle(p) || (is_address(p) && width == Width::Short) || name == "buflen";
     match (own, p.pointer) {
         (true, true) if p.array => format!("{name}_c.as_mut_ptr().cast()"),
         (true, true) => format!("(&raw mut {name}_c).cast()"),
@@ -255,6 +260,7 @@ fn after(p: &Parameter, width: Width) -> String {
     let (name, kind) = (&p.name, convert(p));
     let to = format!("|handle| convert::PMPI_{kind}_toint(boundary::{}(handle))", p.base);
     match (is_handle(p), p.pointer) {
+        (true, true) if p.constant => String::new(),
         (true, true) if p.array => format!("give_all({name}, &{name}_c, {to});\n"),
         (true, true) => {
             format!("give({name}, convert::PMPI_{kind}_toint(boundary::{}({name}_c)));\n", p.base)
@@ -263,6 +269,7 @@ fn after(p: &Parameter, width: Width) -> String {
             format!("give({name}, {name}_c as c_int);\n")
         }
         _ if is_text(p) && !p.constant => format!("{name}_c.give({name}, {name}_len);\n"),
+        _ if name == "buflen" => "if take(flag) != 0 { give(buflen, buflen_c - 1); }\n".to_owned(),
         _ if name == "indx" => format!("one_based({name}, 1);\n"),
         _ if name == "array_of_indices" => format!("one_based({name}, take(outcount));\n"),
         _ => String::new(),
@@ -311,7 +318,9 @@ pub fn header(constants: &[Constant]) -> String {
         if constant.kind != "int" && !handle {
             continue;
         }
-        let text = constant.value.as_str();
+        // Some are other names of another.
+        let other = constants.iter().find(|other| other.name == constant.value);
+        let text = other.unwrap_or(constant).value.as_str();
         let value = match text.strip_prefix("0x") {
             Some(hex) => i64::from_str_radix(hex, 16),
             None => text.parse(),

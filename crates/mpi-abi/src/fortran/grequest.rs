@@ -1,19 +1,20 @@
 //! Generalized requests: C's functions, which call Fortran's.
 
-use super::{give, take};
+use super::give;
 use crate::boundary::{MPI_Request, Status};
 use crate::fault::{On, guard};
 use crate::shim::convert;
 use barewire::mpi::error::{Class, Error};
 use std::ffi::c_int;
 
-/// The extra state that C's functions get: Fortran's subroutines and the extra state they get.
+/// The extra state that C's functions get: Fortran's subroutines, and the variable they get as extra state, which is the program's:
+/// they may change it.
 #[repr(C)]
 struct Program {
     query: Query,
     free: Free,
     cancel: Cancel,
-    extra: i64,
+    extra: *mut i64,
 }
 
 /// What is the status of the operation?
@@ -24,9 +25,9 @@ type Free = unsafe extern "C" fn(*mut i64, *mut c_int);
 type Cancel = unsafe extern "C" fn(*mut i64, *mut c_int, *mut c_int);
 
 extern "C" fn query(program: &Program, status: *mut Status) -> c_int {
-    let (mut extra, mut code) = (program.extra, 0);
+    let mut code = 0;
     // SAFETY: Fortran promises a subroutine of this type; the status is C's, and all places outlive the call.
-    unsafe { (program.query)(&mut extra, status, &mut code) };
+    unsafe { (program.query)(program.extra, status, &mut code) };
     code
 }
 
@@ -34,16 +35,16 @@ extern "C" fn query(program: &Program, status: *mut Status) -> c_int {
 extern "C" fn free(program: *mut Program) -> c_int {
     // SAFETY: it came from a box when the request was made, and nobody asks for it after this.
     let program = unsafe { Box::from_raw(program) };
-    let (mut extra, mut code) = (program.extra, 0);
-    // SAFETY: Fortran promises a subroutine of this type; both places outlive the call.
-    unsafe { (program.free)(&mut extra, &mut code) };
+    let mut code = 0;
+    // SAFETY: Fortran promises a subroutine of this type; the place outlives the call.
+    unsafe { (program.free)(program.extra, &mut code) };
     code
 }
 
 extern "C" fn cancel(program: &Program, mut complete: c_int) -> c_int {
-    let (mut extra, mut code) = (program.extra, 0);
+    let mut code = 0;
     // SAFETY: Fortran promises a subroutine of this type; all places outlive the call.
-    unsafe { (program.cancel)(&mut extra, &mut complete, &mut code) };
+    unsafe { (program.cancel)(program.extra, &mut complete, &mut code) };
     code
 }
 
@@ -71,7 +72,7 @@ pub extern "C" fn mpi_grequest_start_(
         let missing = || Err(Error::new(Class::Arg, "a function is null").into());
         return give(ierror, guard(On::Nothing, "MPI_Grequest_start", missing));
     };
-    let program = Program { query: query_fn, free: free_fn, cancel: cancel_fn, extra: take(extra_state) };
+    let program = Program { query: query_fn, free: free_fn, cancel: cancel_fn, extra: extra_state };
     let (program, mut handle) = (Box::into_raw(Box::new(program)), MPI_Request::NULL.0);
     // SAFETY: the function has this signature; the program is not used again here before it is freed.
     let code = unsafe { PMPI_Grequest_start(query, free, cancel, program, &mut handle) };

@@ -99,6 +99,16 @@ fn partners(comm: c_int) -> usize {
     world().comm(convert::PMPI_Comm_fromint(comm)).map_or(0, |comm| comm.partners().size())
 }
 
+/// Whether a buffer is the mark for data that is where it is to be already.
+fn is_in_place(buffer: *mut c_void) -> bool {
+    mark(buffer).addr() == 1
+}
+
+/// Room for a string of C's, which ends with a zero; none is asked for with none.
+fn with_zero(len: c_int) -> c_int {
+    if len > 0 { len.saturating_add(1) } else { len }
+}
+
 /// A string as C wants it, with room for the longest any call returns.
 struct Text(Vec<u8>);
 
@@ -112,6 +122,15 @@ impl Text {
         }
         let begin = bytes.iter().take_while(|byte| **byte == b' ').count();
         bytes.drain(..begin);
+        Text::padded(bytes)
+    }
+
+    /// Room for a string, with what is there now: a call may leave it.
+    fn room(place: *mut u8, len: usize) -> Text {
+        Text::padded((0..len).map(|i| take(place.wrapping_add(i))).collect())
+    }
+
+    fn padded(mut bytes: Vec<u8>) -> Text {
         bytes.resize(bytes.len().max(Text::ROOM) + 1, 0);
         Text(bytes)
     }
