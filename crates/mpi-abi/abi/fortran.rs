@@ -66,6 +66,17 @@ pub fn has(function: &Function) -> bool {
     !left_out && !parameters(function).iter().any(strange)
 }
 
+/// The functions of the standard that Fortran programs would call and cannot; those with large counts they only have in a
+/// module that is not there.
+pub fn missing(functions: &[Function]) -> impl Iterator<Item = &Function> {
+    let of_c = |name: &str| {
+        ["_c", "_fromint", "_toint"].iter().any(|end| name.ends_with(end))
+            || name.starts_with("MPI_T_")
+            || name.starts_with("MPI_Abi_")
+    };
+    functions.iter().filter(move |f| !of_c(&f.name) && !has(f) && !BY_HAND.contains(&f.name.as_str()))
+}
+
 /// The entry points for Fortran, each under its own name and under the one that a program's own is to call.
 pub fn entry_points(functions: &[Function]) -> String {
     let mut out = String::new();
