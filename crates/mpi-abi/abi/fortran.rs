@@ -140,11 +140,12 @@ fn entry_point(out: &mut String, function: &Function, known_as: &str, width: Wid
         })
         .collect();
     let after: String = parameters.iter().map(|p| after(p, width)).collect();
-    let (returns, result) = match function.returns.as_str() {
-        "int" => ("", "give(ierror, code_);"),
-        _ => (function.rust_return(), "code_"),
+    // A function has no error code, and only numbers for arguments.
+    let (arrow, returns, kept, result) = match function.returns.as_str() {
+        "int" => ("", "", "let code_ = ", ";\n"),
+        _ => ("-> ", function.rust_return(), "", ""),
     };
-    let arrow = if returns.is_empty() { "" } else { "-> " };
+    let after = if returns.is_empty() { format!("{after}give(ierror, code_);") } else { after };
     let (returned, form) = (function.rust_return(), format!("form_of_{}", known_as.to_lowercase()));
     let (declared, taken) = (declared.join(", "), taken.join(", "));
     put(
@@ -153,7 +154,7 @@ fn entry_point(out: &mut String, function: &Function, known_as: &str, width: Wid
             "#[inline]\nfn {form}(call_: unsafe extern \"C\" fn({taken}) -> {returned}, {declared}) {arrow}{returns} {{\n\
              {before}\
              // SAFETY: the function has this signature; what Fortran passes is valid as the standard says.\n\
-             let code_ = unsafe {{ call_({}) }};\n{after}{result}\n}}\n",
+             {kept}unsafe {{ call_({}) }}{result}{after}\n}}\n",
             passed.join(", "),
         ),
     );
