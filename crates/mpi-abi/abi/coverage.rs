@@ -4,7 +4,12 @@ use super::table::{Forms, Function, HandWritten};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-pub fn coverage(functions: &[Function], written: &BTreeMap<String, HandWritten>, forms: &Forms) -> String {
+pub fn coverage<'a>(
+    functions: &[Function],
+    written: &BTreeMap<String, HandWritten>,
+    forms: &Forms,
+    not_in_fortran: impl Iterator<Item = &'a Function>,
+) -> String {
     let mut out = String::from(
         "# MPI: what is there\n\n\
          Every function of MPI 5.0 is exported by `libmpi_abi.so.1`. Those listed as missing return\n\
@@ -26,6 +31,18 @@ pub fn coverage(functions: &[Function], written: &BTreeMap<String, HandWritten>,
         let missing = functions.iter().filter(|f| f.tier == tier && !has(f));
         section(&mut out, &format!("Tier {tier}"), missing.map(|f| f.name.as_str()));
     }
+    let without = not_in_fortran.map(|f| f.name.as_str()).filter(|name| !name.starts_with("MPI_File_"));
+    put(
+        &mut out,
+        format_args!(
+            "\n## Fortran\n\n\
+             What is there can be called with `mpif.h` and with `use mpi`, but for large counts, files, tools and `MPI_Abi_`\n\
+             functions. So can names of MPI 1 that the standard has dropped: `MPI_ADDRESS`, `MPI_TYPE_STRUCT`,\n\
+             `MPI_ERRHANDLER_SET` and their like, not `MPI_LB` and `MPI_UB`. Every entry point has its `PMPI_` name. There is no\n\
+             `use mpi_f08`. No entry points at all have {}.\n",
+            without.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "),
+        ),
+    );
     out.push_str("\n## There\n");
     let mut topics: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (name, shim) in written {

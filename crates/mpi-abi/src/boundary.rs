@@ -5,6 +5,10 @@
 //! Such a value comes into being only as an argument of an entry point, or from a [`Scratch`] of ours.
 #![allow(non_camel_case_types, reason = "handles carry the names C programs know")]
 
+mod callback;
+
+pub use callback::Callback;
+
 use barewire::mpi::datatype::{Sink, Source};
 use barewire::mpi::error::{Class, Error, Result};
 use barewire_sys::userbuf::UserBuf;
@@ -539,132 +543,4 @@ const HEADER: usize = 64;
 
 fn block(size: usize) -> Option<std::alloc::Layout> {
     std::alloc::Layout::from_size_align(size.checked_add(HEADER)?, HEADER).ok()
-}
-
-/// A function of the program; which one it is, the entry point knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(transparent)]
-pub struct Callback(usize);
-
-/// An `MPI_…_copy_attr_function`.
-type CopyFunction = unsafe extern "C" fn(usize, c_int, usize, usize, *mut usize, *mut c_int) -> c_int;
-/// An `MPI_…_delete_attr_function`.
-type DeleteFunction = unsafe extern "C" fn(usize, c_int, usize, usize) -> c_int;
-/// An `MPI_…_errhandler_function`.
-type ErrorFunction = unsafe extern "C" fn(*mut usize, *mut c_int, ...);
-/// An `MPI_User_function`.
-type OpFunction = unsafe extern "C" fn(usize, usize, *mut c_int, *mut MPI_Datatype);
-/// An `MPI_User_function_c`.
-type LargeOpFunction = unsafe extern "C" fn(usize, usize, *mut i64, *mut MPI_Datatype);
-/// An `MPI_Grequest_query_function`.
-type QueryFunction = unsafe extern "C" fn(usize, *mut Status) -> c_int;
-/// An `MPI_Grequest_free_function`.
-type FreeFunction = unsafe extern "C" fn(usize) -> c_int;
-/// An `MPI_Grequest_cancel_function`.
-type CancelFunction = unsafe extern "C" fn(usize, c_int) -> c_int;
-
-impl Callback {
-    /// The standard's `…_NULL_COPY_FN` and `…_NULL_DELETE_FN`.
-    pub const NULL: Callback = Callback(0);
-    /// The standard's `…_DUP_FN`.
-    pub const DUP: Callback = Callback(1);
-
-    /// Calls an attribute's copy function; none where it says the attribute is not copied.
-    pub fn copy(
-        self,
-        object: usize,
-        keyval: c_int,
-        extra: usize,
-        value: usize,
-    ) -> Result<Option<usize>, c_int> {
-        match self {
-            Callback::NULL => return Ok(None),
-            Callback::DUP => return Ok(Some(value)),
-            _ => {}
-        }
-        // SAFETY: it is neither of the two marks, so C promises a function of this type.
-        let function = unsafe { std::mem::transmute::<usize, CopyFunction>(self.0) };
-        let (mut copy, mut flag) = (0, 0);
-        // SAFETY: the function is called with the arguments its type asks for; both places outlive the call.
-        match unsafe { function(object, keyval, extra, value, &mut copy, &mut flag) } {
-            0 => Ok((flag != 0).then_some(copy)),
-            code => Err(code),
-        }
-    }
-
-    /// Calls an attribute's delete function.
-    pub fn delete(self, object: usize, keyval: c_int, value: usize, extra: usize) -> Result<(), c_int> {
-        if self == Callback::NULL {
-            return Ok(());
-        }
-        // SAFETY: it is not the mark for no function, so C promises a function of this type.
-        let function = unsafe { std::mem::transmute::<usize, DeleteFunction>(self.0) };
-        // SAFETY: the function is called with the arguments its type asks for.
-        match unsafe { function(object, keyval, value, extra) } {
-            0 => Ok(()),
-            code => Err(code),
-        }
-    }
-
-    /// Calls an error handler; it may change the handle it is given a copy of, and does not return a code.
-    pub fn handle_error(self, mut object: usize, mut code: c_int) {
-        // SAFETY: an error handler cannot be made from null, and C promises a function of this type.
-        let function = unsafe { std::mem::transmute::<usize, ErrorFunction>(self.0) };
-        // SAFETY: the function is called with the arguments its type asks for; both places outlive the call.
-        unsafe { function(&mut object, &mut code) };
-    }
-
-    /// Calls an operation's function on `count` elements.
-    pub fn reduce(self, input: usize, inout: usize, mut count: c_int, mut datatype: MPI_Datatype) {
-        // SAFETY: an operation cannot be made from null, and C promises a function of this type.
-        let function = unsafe { std::mem::transmute::<usize, OpFunction>(self.0) };
-        // SAFETY: the function is called with the arguments its type asks for; both places outlive the call.
-        unsafe { function(input, inout, &mut count, &mut datatype) };
-    }
-
-    /// Calls the large-count form of an operation's function.
-    pub fn reduce_large(self, input: usize, inout: usize, mut count: i64, mut datatype: MPI_Datatype) {
-        // SAFETY: an operation cannot be made from null, and C promises a function of this type.
-        let function = unsafe { std::mem::transmute::<usize, LargeOpFunction>(self.0) };
-        // SAFETY: the function is called with the arguments its type asks for; both places outlive the call.
-        unsafe { function(input, inout, &mut count, &mut datatype) };
-    }
-
-    /// Calls the query function of a generalized request.
-    pub fn query(self, extra: usize, status: &mut Status) -> c_int {
-        if self == Callback::NULL {
-            return 0;
-        }
-        // SAFETY: it is not null, and C promises a function of this type.
-        let function = unsafe { std::mem::transmute::<usize, QueryFunction>(self.0) };
-        // SAFETY: the function is called with the arguments its type asks for; the status outlives the call.
-        unsafe { function(extra, status) }
-    }
-
-    /// Calls the free function of a generalized request.
-    pub fn free(self, extra: usize) -> c_int {
-        if self == Callback::NULL {
-            return 0;
-        }
-        // SAFETY: it is not null, and C promises a function of this type.
-        let function = unsafe { std::mem::transmute::<usize, FreeFunction>(self.0) };
-        // SAFETY: the function is called with the arguments its type asks for.
-        unsafe { function(extra) }
-    }
-
-    /// Calls the cancel function of a generalized request.
-    pub fn cancel(self, extra: usize, complete: bool) -> c_int {
-        if self == Callback::NULL {
-            return 0;
-        }
-        // SAFETY: it is not null, and C promises a function of this type.
-        let function = unsafe { std::mem::transmute::<usize, CancelFunction>(self.0) };
-        // SAFETY: the function is called with the arguments its type asks for.
-        unsafe { function(extra, complete.into()) }
-    }
-
-    /// The function, unless there is none.
-    pub fn required(self) -> Result<Callback> {
-        if self == Callback::NULL { Err(null("a function is null")) } else { Ok(self) }
-    }
 }

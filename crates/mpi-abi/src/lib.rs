@@ -6,6 +6,7 @@
 //! in [`boundary`], the one module with unsafe code.
 #![deny(unsafe_code)]
 
+pub mod attribute;
 #[allow(unsafe_code)]
 pub mod boundary;
 pub mod coll;

@@ -1,12 +1,12 @@
 //! Objects behind handles: communicators, datatypes, operations, sessions.
 
+use crate::attribute::Hung;
 use crate::boundary::{Callback, MPI_Comm};
 use crate::coll::board::Board;
 use crate::fault::Errhandler;
 use crate::transport::Net;
 use crate::world::lock;
 use barewire::core::Peer;
-use barewire::mpi::attr::{Attributes, Callbacks};
 use barewire::mpi::datatype::Datatype;
 use barewire::mpi::group::{Group, Process};
 use barewire::mpi::info::Info;
@@ -32,7 +32,7 @@ pub struct Comm {
     /// Who is whose neighbour.
     pub topology: Option<Topology>,
     /// The attributes the program hung on it.
-    pub attributes: Attributes<AttributeCallbacks>,
+    pub attributes: Hung,
     /// Hints.
     pub info: Mutex<Info>,
     /// The way to its processes.
@@ -50,7 +50,7 @@ pub struct TypeObject {
     /// The description.
     pub datatype: Datatype,
     /// The attributes the program hung on it.
-    pub attributes: Attributes<AttributeCallbacks>,
+    pub attributes: Hung,
     committed: AtomicBool,
     name: Mutex<Vec<u8>>,
 }
@@ -84,27 +84,6 @@ pub struct F90Key {
     pub second: i32,
 }
 
-/// The functions and the extra state of an attribute key.
-#[derive(Debug)]
-pub struct AttributeCallbacks {
-    /// Decides what a copy gets.
-    pub copy: Callback,
-    /// Is told when a value goes.
-    pub delete: Callback,
-    /// Passed to both.
-    pub extra: usize,
-}
-
-impl Callbacks for AttributeCallbacks {
-    fn copy(&self, object: usize, keyval: i32, value: usize) -> std::result::Result<Option<usize>, i32> {
-        self.copy.copy(object, keyval, self.extra, value)
-    }
-
-    fn delete(&self, object: usize, keyval: i32, value: usize) -> std::result::Result<(), i32> {
-        self.delete.delete(object, keyval, value, self.extra)
-    }
-}
-
 impl Comm {
     /// An intracommunicator with the default error handler.
     pub fn new(net: &Arc<Net>, context: u32, group: Group, rank: usize) -> Comm {
@@ -119,7 +98,7 @@ impl Comm {
             remote: None,
             rank,
             topology: None,
-            attributes: Attributes::default(),
+            attributes: Hung::default(),
             info: Mutex::new(Info::new()),
             name: Mutex::new(Vec::new()),
             errhandler: Mutex::new(Arc::new(Errhandler::Fatal)),
@@ -223,7 +202,7 @@ impl TypeObject {
     pub fn new(datatype: Datatype) -> TypeObject {
         TypeObject {
             datatype,
-            attributes: Attributes::default(),
+            attributes: Hung::default(),
             committed: AtomicBool::new(false),
             name: Mutex::new(Vec::new()),
         }

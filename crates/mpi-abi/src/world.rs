@@ -3,9 +3,10 @@
 //! Objects live in handle tables. What exists before `MPI_Init` (datatypes, infos, errors, keys) is made when first asked for; the
 //! communicators appear when a [`Job`] starts and go when it ends.
 
+use crate::attribute::{AttributeCallbacks, Value};
 use crate::boundary::{MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Op, Standing};
 use crate::fault::Errhandler;
-use crate::object::{AttributeCallbacks, Comm, CommRef, F90Key, Session, TypeObject, TypeRef, UserOp};
+use crate::object::{Comm, CommRef, F90Key, Session, TypeObject, TypeRef, UserOp};
 use crate::rma::Window;
 use crate::table::{DYNAMIC, Table};
 use crate::transport::Net;
@@ -16,7 +17,6 @@ use barewire::mpi::group::{Group, Process};
 use barewire::mpi::info::Info;
 use barewire::mpi::op::Builtin;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::thread::ThreadId;
 use std::time::Instant;
@@ -106,17 +106,17 @@ pub struct Job {
 #[derive(Debug)]
 pub struct Predefined {
     /// The largest tag.
-    pub tag_ub: AtomicI32,
+    pub tag_ub: Value,
     /// Which ranks may do input and output: any.
-    pub io: AtomicI32,
+    pub io: Value,
     /// The host process: none.
-    pub host: AtomicI32,
+    pub host: Value,
     /// Whether clocks agree.
-    pub wtime_is_global: AtomicI32,
+    pub wtime_is_global: Value,
     /// The highest error code in use.
-    pub last_used_code: AtomicI32,
+    pub last_used_code: Value,
     /// Processes the job could have.
-    pub universe_size: AtomicI32,
+    pub universe_size: Value,
 }
 
 /// The first number of the program's own attribute keys; predefined ones are below.
@@ -141,12 +141,12 @@ impl World {
             start: Instant::now(),
             environment: crate::shim::info::environment(),
             predefined: Predefined {
-                tag_ub: AtomicI32::new(TAG_UB),
-                io: AtomicI32::new(ANY_SOURCE),
-                host: AtomicI32::new(PROC_NULL),
-                wtime_is_global: AtomicI32::new(0),
-                last_used_code: AtomicI32::new(Codes::new().last_used()),
-                universe_size: AtomicI32::new(1),
+                tag_ub: Value::integer(TAG_UB.into()),
+                io: Value::integer(ANY_SOURCE.into()),
+                host: Value::integer(PROC_NULL.into()),
+                wtime_is_global: Value::integer(0),
+                last_used_code: Value::integer(Codes::new().last_used().into()),
+                universe_size: Value::integer(1),
             },
             basics: Basic::all().map(|basic| TypeObject::named(basic.into(), basic.name())).collect(),
             file_errhandler: Mutex::new(Arc::new(Errhandler::Return)),
@@ -209,7 +209,7 @@ impl World {
             }
         }
         let net = Arc::new(Net::open(thread_level == THREAD_MULTIPLE)?);
-        self.predefined.universe_size.store(net.size as i32, Ordering::Relaxed);
+        self.predefined.universe_size.store(net.size as i64);
         let all = Comm::new(&net, 0, Group::first(net.size), net.rank as usize);
         all.set_name(b"MPI_COMM_WORLD");
         let own = Comm::new(&net, 1, Group::new([Process(net.rank)])?, 0);

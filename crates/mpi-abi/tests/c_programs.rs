@@ -1,4 +1,5 @@
-//! C programs, one an area, built against our `mpi.h` and run on our library: each prints what is written beside it.
+//! C programs, one an area, built against our `mpi.h` and run on our library: each prints what is written beside it. Programs in
+//! Fortran say themselves whether all is well; they need gfortran, which `./test` installs.
 //!
 //! With `BAREWIRE_MPICH` naming the prefix of an MPICH 5, the same binary runs on that too, and has to print the same.
 //! `BAREWIRE_BLESS=1` writes the expected output anew.
@@ -56,6 +57,16 @@ fn a_program_may_put_its_own_functions_in_front() {
     same_output("profiled");
 }
 
+#[test]
+fn fortran_is_called_back_and_knows_old_names() {
+    all_is_well("callbacks.f90");
+}
+
+#[test]
+fn a_program_in_fortran_may_put_its_own_subroutines_in_front() {
+    all_is_well("profiled.f");
+}
+
 /// Others crash here, so there is nobody to compare with.
 #[test]
 fn bad_handles_and_missing_functions_are_errors_not_crashes() {
@@ -97,6 +108,40 @@ fn same_output(name: &str) {
     let (program, ours) = expected_output(name);
     if let Some(prefix) = std::env::var_os("BAREWIRE_MPICH") {
         assert_same(&ours, &run(&program, &Path::new(&prefix).join("lib")), "MPICH");
+    }
+}
+
+/// Builds a program in Fortran and runs it.
+fn all_is_well(name: &str) {
+    let libraries = libraries(&format!("fortran_{name}"));
+    let (include, program) = (source().join("../../include"), libraries.join("program"));
+    let compile = |arguments: &[&std::ffi::OsStr]| {
+        let output = Command::new("gfortran")
+            .arg("-I")
+            .arg(&include)
+            .arg("-J")
+            .arg(&libraries)
+            .args(arguments)
+            .output();
+        let output = match output {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                println!("not run, because gfortran is not installed");
+                return false;
+            }
+            output => output.unwrap(),
+        };
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        true
+    };
+    let module = include.join("mpi.f90");
+    if compile(&["-fsyntax-only".as_ref(), module.as_ref()]) {
+        let file = source().join("../fortran").join(name);
+        let flags = ["-fallow-argument-mismatch", "-w", "-g", "-o"].map(std::ffi::OsStr::new);
+        let [mismatch, quiet, debug, output] = flags;
+        let link = ["-L".as_ref(), libraries.as_ref(), "-lmpi_abi".as_ref()];
+        let inputs = [mismatch, quiet, debug, output, program.as_ref(), file.as_ref()];
+        compile(&[&inputs[..], &link[..]].concat());
+        assert_eq!(run(&program, &libraries), "all is well\n");
     }
 }
 

@@ -24,10 +24,17 @@ pub enum Target {
 /// A key's callbacks. The object they are told about is a plain number to this module: the handle the program knows it by.
 /// An error is the code the program's function returned.
 pub trait Callbacks {
+    /// What is hung on objects; a clone is the same value.
+    type Value: Clone + std::fmt::Debug;
     /// What a copy of `object` gets; none where the attribute is not copied.
-    fn copy(&self, object: usize, keyval: i32, value: usize) -> std::result::Result<Option<usize>, i32>;
+    fn copy(
+        &self,
+        object: usize,
+        keyval: i32,
+        value: &Self::Value,
+    ) -> std::result::Result<Option<Self::Value>, i32>;
     /// The value is about to leave `object`.
-    fn delete(&self, object: usize, keyval: i32, value: usize) -> std::result::Result<(), i32>;
+    fn delete(&self, object: usize, keyval: i32, value: &Self::Value) -> std::result::Result<(), i32>;
 }
 
 /// A key: its number, what it may be used on, its callbacks.
@@ -86,23 +93,23 @@ impl<C> Keyvals<C> {
 
 /// The attributes of one object.
 #[derive(Debug)]
-pub struct Attributes<C> {
+pub struct Attributes<C: Callbacks> {
     entries: Mutex<Vec<Entry<C>>>,
 }
 
 #[derive(Debug)]
-struct Entry<C> {
+struct Entry<C: Callbacks> {
     keyval: Arc<Keyval<C>>,
-    value: usize,
+    value: C::Value,
 }
 
-impl<C> Clone for Entry<C> {
+impl<C: Callbacks> Clone for Entry<C> {
     fn clone(&self) -> Entry<C> {
-        Entry { keyval: self.keyval.clone(), value: self.value }
+        Entry { keyval: self.keyval.clone(), value: self.value.clone() }
     }
 }
 
-impl<C> Default for Attributes<C> {
+impl<C: Callbacks> Default for Attributes<C> {
     fn default() -> Attributes<C> {
         Attributes { entries: Mutex::new(Vec::new()) }
     }
@@ -110,14 +117,21 @@ impl<C> Default for Attributes<C> {
 
 impl<C: Callbacks> Attributes<C> {
     /// The value of a key.
-    pub fn get(&self, id: i32) -> Option<usize> {
-        self.with(|entries| entries.iter().find(|entry| entry.keyval.id == id).map(|entry| entry.value))
+    pub fn get(&self, id: i32) -> Option<C::Value> {
+        self.with(|entries| {
+            entries.iter().find(|entry| entry.keyval.id == id).map(|entry| entry.value.clone())
+        })
     }
 
     /// Sets a value; an older one is deleted first, and stays if its callback refuses.
-    pub fn set(&self, object: usize, keyval: Arc<Keyval<C>>, value: usize) -> std::result::Result<(), i32> {
+    pub fn set(
+        &self,
+        object: usize,
+        keyval: Arc<Keyval<C>>,
+        value: C::Value,
+    ) -> std::result::Result<(), i32> {
         if let Some(old) = self.get(keyval.id) {
-            keyval.callbacks.delete(object, keyval.id, old)?;
+            keyval.callbacks.delete(object, keyval.id, &old)?;
         }
         self.with(|entries| match entries.iter_mut().find(|entry| entry.keyval.id == keyval.id) {
             Some(entry) => entry.value = value,
@@ -130,7 +144,7 @@ impl<C: Callbacks> Attributes<C> {
     pub fn delete(&self, object: usize, id: i32) -> std::result::Result<(), i32> {
         let found = self.with(|entries| entries.iter().find(|entry| entry.keyval.id == id).cloned());
         if let Some(Entry { keyval, value }) = found {
-            keyval.callbacks.delete(object, id, value)?;
+            keyval.callbacks.delete(object, id, &value)?;
             self.with(|entries| entries.retain(|entry| entry.keyval.id != id));
         }
         Ok(())
@@ -140,7 +154,7 @@ impl<C: Callbacks> Attributes<C> {
     pub fn copy(&self, object: usize) -> std::result::Result<Attributes<C>, i32> {
         let mut copied = Vec::new();
         for Entry { keyval, value } in self.with(|entries| entries.clone()) {
-            if let Some(value) = keyval.callbacks.copy(object, keyval.id, value)? {
+            if let Some(value) = keyval.callbacks.copy(object, keyval.id, &value)? {
                 copied.push(Entry { keyval, value });
             }
         }
@@ -170,13 +184,14 @@ mod tests {
     struct Diary(Rc<RefCell<Vec<String>>>);
 
     impl Callbacks for Diary {
-        fn copy(&self, object: usize, keyval: i32, value: usize) -> std::result::Result<Option<usize>, i32> {
+        type Value = usize;
+        fn copy(&self, object: usize, keyval: i32, value: &usize) -> std::result::Result<Option<usize>, i32> {
             self.0.borrow_mut().push(format!("copy {object} {keyval} {value}"));
-            Ok((value % 2 == 0).then_some(value))
+            Ok((value % 2 == 0).then_some(*value))
         }
-        fn delete(&self, object: usize, keyval: i32, value: usize) -> std::result::Result<(), i32> {
+        fn delete(&self, object: usize, keyval: i32, value: &usize) -> std::result::Result<(), i32> {
             self.0.borrow_mut().push(format!("delete {object} {keyval} {value}"));
-            if value == 13 { Err(99) } else { Ok(()) }
+            if *value == 13 { Err(99) } else { Ok(()) }
         }
     }
 

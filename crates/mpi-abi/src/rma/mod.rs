@@ -10,19 +10,19 @@ pub mod origin;
 mod serve;
 pub mod sync;
 
+use crate::attribute::{Hung, Value};
 use crate::boundary::{MPI_Comm, Memory};
 use crate::fault::Errhandler;
 use crate::message::Outcome;
-use crate::object::{AttributeCallbacks, Comm};
+use crate::object::Comm;
 use crate::world::lock;
 use barewire::core::Peer;
 use barewire::core::tagged::Request;
-use barewire::mpi::attr::Attributes;
 use barewire::mpi::error::{Class, Error, Result};
 use barewire::mpi::info::Info;
 use barewire_sys::map::Segment;
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// How a window came by its memory; the numbers are the standard's.
@@ -47,7 +47,7 @@ pub struct Window {
     /// What each rank has.
     pub shapes: Vec<Shape>,
     /// The attributes the program hung on it.
-    pub attributes: Attributes<AttributeCallbacks>,
+    pub attributes: Hung,
     /// Hints.
     pub info: Mutex<Info>,
     /// The values of the predefined attributes; programs get their addresses.
@@ -84,13 +84,13 @@ pub enum Held {
 #[derive(Debug)]
 pub struct Predefined {
     /// Bytes.
-    pub size: AtomicI64,
+    pub size: Value,
     /// What displacements count.
-    pub unit: AtomicI32,
+    pub unit: Value,
     /// How it came by its memory.
-    pub flavor: AtomicI32,
+    pub flavor: Value,
     /// Whether there is one copy of it: there is.
-    pub model: AtomicI32,
+    pub model: Value,
 }
 
 /// What changes.
@@ -133,7 +133,7 @@ struct Epoch {
 }
 
 /// The standard's `MPI_WIN_UNIFIED`.
-const UNIFIED: i32 = 321;
+const UNIFIED: i64 = 321;
 
 impl Window {
     /// A window over a communicator that is its own; its service begins.
@@ -141,13 +141,13 @@ impl Window {
         let mine = shapes[comm.rank];
         let window = Arc::new(Window {
             flavor,
-            attributes: Attributes::default(),
+            attributes: Hung::default(),
             info: Mutex::new(info),
             predefined: Predefined {
-                size: AtomicI64::new(mine.size),
-                unit: AtomicI32::new(mine.unit as i32),
-                flavor: AtomicI32::new(flavor as i32),
-                model: AtomicI32::new(UNIFIED),
+                size: Value::integer(mine.size),
+                unit: Value::integer(mine.unit),
+                flavor: Value::integer(flavor as i64),
+                model: Value::integer(UNIFIED),
             },
             state: Mutex::new(State::default()),
             answers: AtomicU32::new(0),

@@ -1,18 +1,16 @@
-//! Attributes on communicators and datatypes, and their keys.
+//! Attributes on communicators, datatypes and windows, and their keys.
 
-use super::shims;
-use crate::boundary::{Callback, MPI_Comm, MPI_Datatype, Memory, Out, OutWord};
+use super::{shims, win};
+use crate::attribute::{AttributeCallbacks, Hung, Language, Value};
+use crate::boundary::{Callback, MPI_Comm, MPI_Datatype, MPI_Win, Memory, Out, OutWord};
 use crate::fault::Fault;
-use crate::object::AttributeCallbacks;
 use crate::world::{lock, world};
-use barewire::mpi::attr::Target;
+use barewire::mpi::attr::{Keyval, Target};
 use barewire::mpi::error::{Class, Error, Result};
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::Arc;
 
 const KEYVAL_INVALID: c_int = 0;
-/// The keys of predefined attributes of communicators.
-const PREDEFINED: std::ops::RangeInclusive<c_int> = 501..=507;
 
 shims! {
     fn PMPI_Comm_create_keyval(
@@ -54,52 +52,58 @@ shims! {
     }
 
     fn PMPI_Comm_set_attr(comm: MPI_Comm, comm_keyval: c_int, attribute_val: Memory) on comm {
-        comm_set(comm, comm_keyval, attribute_val)?
+        set(Target::Comm, comm.0, comm_keyval, Value::Pointer(attribute_val.address()))?
     }
 
     fn PMPI_Attr_put(comm: MPI_Comm, keyval: c_int, attribute_val: Memory) on comm {
-        comm_set(comm, keyval, attribute_val)?
-    }
-
-    fn PMPI_Comm_get_attr(comm: MPI_Comm, comm_keyval: c_int, attribute_val: OutWord, flag: Out<c_int>) on comm {
-        comm_get(comm, comm_keyval, attribute_val, flag)?
-    }
-
-    fn PMPI_Attr_get(comm: MPI_Comm, keyval: c_int, attribute_val: OutWord, flag: Out<c_int>) on comm {
-        comm_get(comm, keyval, attribute_val, flag)?
-    }
-
-    fn PMPI_Comm_delete_attr(comm: MPI_Comm, comm_keyval: c_int) on comm {
-        comm_delete(comm, comm_keyval)?
-    }
-
-    fn PMPI_Attr_delete(comm: MPI_Comm, keyval: c_int) on comm {
-        comm_delete(comm, keyval)?
+        set(Target::Comm, comm.0, keyval, Value::Pointer(attribute_val.address()))?
     }
 
     fn PMPI_Type_set_attr(datatype: MPI_Datatype, type_keyval: c_int, attribute_val: Memory) {
-        let object = world().datatype(datatype)?;
-        let keyval = lock(&world().keyvals).get(type_keyval, Target::Type)?;
-        object.attributes.set(datatype.0, keyval, attribute_val.address())?
+        set(Target::Type, datatype.0, type_keyval, Value::Pointer(attribute_val.address()))?
+    }
+
+    fn PMPI_Win_set_attr(win: MPI_Win, win_keyval: c_int, attribute_val: Memory) on win {
+        set(Target::Win, win.0, win_keyval, Value::Pointer(attribute_val.address()))?
+    }
+
+    fn PMPI_Comm_get_attr(comm: MPI_Comm, comm_keyval: c_int, attribute_val: OutWord, flag: Out<c_int>) on comm {
+        answer(get(Target::Comm, comm.0, comm_keyval)?, attribute_val, flag)?
+    }
+
+    fn PMPI_Attr_get(comm: MPI_Comm, keyval: c_int, attribute_val: OutWord, flag: Out<c_int>) on comm {
+        answer(get(Target::Comm, comm.0, keyval)?, attribute_val, flag)?
     }
 
     fn PMPI_Type_get_attr(datatype: MPI_Datatype, type_keyval: c_int, attribute_val: OutWord, flag: Out<c_int>) {
-        let value = world().datatype(datatype)?.attributes.get(type_keyval);
-        if value.is_none() {
-            lock(&world().keyvals).get(type_keyval, Target::Type)?;
-        }
-        answer(value, attribute_val, flag)?
+        answer(get(Target::Type, datatype.0, type_keyval)?, attribute_val, flag)?
+    }
+
+    fn PMPI_Win_get_attr(win: MPI_Win, win_keyval: c_int, attribute_val: OutWord, flag: Out<c_int>) on win {
+        answer(get(Target::Win, win.0, win_keyval)?, attribute_val, flag)?
+    }
+
+    fn PMPI_Comm_delete_attr(comm: MPI_Comm, comm_keyval: c_int) on comm {
+        delete(Target::Comm, comm.0, comm_keyval)?
+    }
+
+    fn PMPI_Attr_delete(comm: MPI_Comm, keyval: c_int) on comm {
+        delete(Target::Comm, comm.0, keyval)?
     }
 
     fn PMPI_Type_delete_attr(datatype: MPI_Datatype, type_keyval: c_int) {
-        let object = world().datatype(datatype)?;
-        lock(&world().keyvals).get(type_keyval, Target::Type)?;
-        object.attributes.delete(datatype.0, type_keyval)?
+        delete(Target::Type, datatype.0, type_keyval)?
+    }
+
+    fn PMPI_Win_delete_attr(win: MPI_Win, win_keyval: c_int) on win {
+        delete(Target::Win, win.0, win_keyval)?
     }
 }
 
 fn create(target: Target, copy: Callback, delete: Callback, extra: Memory) -> c_int {
-    lock(&world().keyvals).create(target, AttributeCallbacks { copy, delete, extra: extra.address() })
+    let language = Language::C;
+    lock(&world().keyvals)
+        .create(target, AttributeCallbacks { language, copy, delete, extra: extra.address() })
 }
 
 fn free(target: Target, keyval: Out<c_int>) -> Result<()> {
@@ -107,59 +111,84 @@ fn free(target: Target, keyval: Out<c_int>) -> Result<()> {
     keyval.put(KEYVAL_INVALID)
 }
 
-fn comm_set(comm: MPI_Comm, id: c_int, value: Memory) -> Result<(), Fault> {
-    let object = world().comm(comm)?;
-    let keyval = changeable(id)?;
-    Ok(object.attributes.set(comm.0, keyval, value.address())?)
+/// Sets an attribute of an object.
+pub fn set(target: Target, object: usize, id: c_int, value: Value) -> Result<(), Fault> {
+    with(target, object, |hung| Ok(hung.set(object, changeable(target, id)?, value)?))?
 }
 
-fn comm_get(comm: MPI_Comm, id: c_int, value: OutWord, flag: Out<c_int>) -> Result<()> {
-    let object = world().comm(comm)?;
-    if PREDEFINED.contains(&id) {
-        return answer(predefined(id), value, flag);
+/// An attribute of an object, if it has it.
+pub fn get(target: Target, object: usize, id: c_int) -> Result<Option<Value>> {
+    let found = with(target, object, |hung| hung.get(id))?;
+    let found = found.or_else(|| predefined(target, object, id));
+    if found.is_none() && !is_predefined(target, id) {
+        lock(&world().keyvals).get(id, target)?;
     }
-    let found = object.attributes.get(id);
-    if found.is_none() {
-        lock(&world().keyvals).get(id, Target::Comm)?;
-    }
-    answer(found, value, flag)
+    Ok(found)
 }
 
-fn comm_delete(comm: MPI_Comm, id: c_int) -> Result<(), Fault> {
-    let object = world().comm(comm)?;
-    changeable(id)?;
-    Ok(object.attributes.delete(comm.0, id)?)
+fn delete(target: Target, object: usize, id: c_int) -> Result<(), Fault> {
+    with(target, object, |hung| {
+        changeable(target, id)?;
+        Ok(hung.delete(object, id)?)
+    })?
 }
 
-fn changeable(id: c_int) -> Result<std::sync::Arc<barewire::mpi::attr::Keyval<AttributeCallbacks>>> {
-    if PREDEFINED.contains(&id) {
+/// What is hung on an object.
+fn with<T>(target: Target, object: usize, look: impl FnOnce(&Hung) -> T) -> Result<T> {
+    Ok(match target {
+        Target::Comm => look(&world().comm(MPI_Comm(object))?.attributes),
+        Target::Type => look(&world().datatype(MPI_Datatype(object))?.attributes),
+        Target::Win => look(&win::find(MPI_Win(object))?.attributes),
+    })
+}
+
+fn changeable(target: Target, id: c_int) -> Result<Arc<Keyval<AttributeCallbacks>>> {
+    if is_predefined(target, id) {
         return Err(Error::new(Class::Keyval, format!("the predefined attribute {id} cannot be changed")));
     }
-    lock(&world().keyvals).get(id, Target::Comm)
+    lock(&world().keyvals).get(id, target)
 }
 
 /// Tells the program an attribute's value, if there is one.
-pub fn answer(found: Option<usize>, value: OutWord, flag: Out<c_int>) -> Result<()> {
-    if let Some(found) = found {
-        value.put(found)?;
+fn answer(found: Option<Value>, value: OutWord, flag: Out<c_int>) -> Result<()> {
+    if let Some(found) = &found {
+        value.put(found.to_pointer())?;
     }
     flag.put(found.is_some().into())
 }
 
-/// The address of a predefined attribute's value.
-fn predefined(id: c_int) -> Option<usize> {
-    let values = &world().predefined;
-    let value = match id {
-        501 => &values.tag_ub,
-        502 => &values.io,
-        503 => &values.host,
-        504 => &values.wtime_is_global,
-        506 => {
-            values.last_used_code.store(lock(&world().codes).last_used(), Ordering::Relaxed);
-            &values.last_used_code
+/// Whether a key is one of the standard's.
+fn is_predefined(target: Target, id: c_int) -> bool {
+    match target {
+        Target::Comm => (501..=507).contains(&id),
+        Target::Type => false,
+        Target::Win => (601..=605).contains(&id),
+    }
+}
+
+/// A predefined attribute.
+fn predefined(target: Target, object: usize, id: c_int) -> Option<Value> {
+    if !is_predefined(target, id) {
+        return None;
+    }
+    let job = &world().predefined;
+    let window = win::find(MPI_Win(object)).ok().filter(|_| target == Target::Win);
+    let value = match (id, &window) {
+        (501, _) => &job.tag_ub,
+        (502, _) => &job.io,
+        (503, _) => &job.host,
+        (504, _) => &job.wtime_is_global,
+        (506, _) => {
+            job.last_used_code.store(lock(&world().codes).last_used().into());
+            &job.last_used_code
         }
-        507 => &values.universe_size,
+        (507, _) => &job.universe_size,
+        (601, Some(window)) => &Value::Pointer(window.mine().base),
+        (602, Some(window)) => &window.predefined.unit,
+        (603, Some(window)) => &window.predefined.size,
+        (604, Some(window)) => &window.predefined.flavor,
+        (605, Some(window)) => &window.predefined.model,
         _ => return None,
     };
-    Some(std::ptr::from_ref::<AtomicI32>(value) as usize)
+    Some(value.clone())
 }

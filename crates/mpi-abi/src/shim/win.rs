@@ -12,17 +12,12 @@ use crate::shim::comm::{NAME_MAX, name, own_copy};
 use crate::shim::group;
 use crate::shim::info::give as give_info;
 use crate::world::{PROC_NULL, bad, lock, world};
-use barewire::mpi::attr::Target;
 use barewire::mpi::error::{Class, Error, Result};
 use barewire_sys::map::Segment;
 use rustix::fs::{Mode, OFlags};
 use std::ffi::c_int;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicI64};
-
-/// The keys of predefined attributes of windows.
-const PREDEFINED: std::ops::RangeInclusive<c_int> = 601..=605;
 
 /// The hints of windows that the standard has, and what holds without them; others are ignored.
 const HINTS: [(&str, &str); 7] = [
@@ -191,29 +186,6 @@ shims! {
         find(win)?;
         raise(world(), win.into(), "MPI_Win_call_errhandler", &Fault::Code(errorcode));
     }
-
-    fn PMPI_Win_set_attr(win: MPI_Win, win_keyval: c_int, attribute_val: Memory) on win {
-        let window = find(win)?;
-        changeable(win_keyval)?;
-        let keyval = lock(&world().keyvals).get(win_keyval, Target::Win)?;
-        window.attributes.set(win.0, keyval, attribute_val.address())?
-    }
-
-    fn PMPI_Win_get_attr(win: MPI_Win, win_keyval: c_int, attribute_val: OutWord, flag: Out<c_int>) on win {
-        let window = find(win)?;
-        let value = predefined(&window, win_keyval).or_else(|| window.attributes.get(win_keyval));
-        if value.is_none() {
-            lock(&world().keyvals).get(win_keyval, Target::Win)?;
-        }
-        super::attr::answer(value, attribute_val, flag)?
-    }
-
-    fn PMPI_Win_delete_attr(win: MPI_Win, win_keyval: c_int) on win {
-        let window = find(win)?;
-        changeable(win_keyval)?;
-        lock(&world().keyvals).get(win_keyval, Target::Win)?;
-        window.attributes.delete(win.0, win_keyval)?
-    }
 }
 
 /// `MPI_Win_create`.
@@ -376,24 +348,4 @@ fn shared(win: MPI_Win, rank: c_int) -> Result<Shape> {
     let rank = window.rank(rank)?;
     let reachable = window.flavor == Flavor::Shared || rank == window.comm.rank;
     Ok(if reachable { window.shapes[rank] } else { nothing })
-}
-
-fn changeable(id: c_int) -> Result<()> {
-    if PREDEFINED.contains(&id) {
-        return Err(Error::new(Class::Keyval, format!("the predefined attribute {id} cannot be changed")));
-    }
-    Ok(())
-}
-
-/// The address of a predefined attribute's value.
-fn predefined(window: &Window, id: c_int) -> Option<usize> {
-    let int = |value: &AtomicI32| std::ptr::from_ref(value) as usize;
-    match id {
-        601 => Some(window.mine().base),
-        602 => Some(int(&window.predefined.unit)),
-        603 => Some(std::ptr::from_ref::<AtomicI64>(&window.predefined.size) as usize),
-        604 => Some(int(&window.predefined.flavor)),
-        605 => Some(int(&window.predefined.model)),
-        _ => None,
-    }
 }

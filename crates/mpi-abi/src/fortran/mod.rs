@@ -3,7 +3,11 @@
 //! The build script writes most of them by the rules in `abi/fortran.rs`; here is what they call, and those that follow no rule.
 #![allow(clippy::redundant_closure_call, reason = "conversions in generated code are closures")]
 
+mod attr;
+mod grequest;
+
 use crate::boundary;
+use crate::fault::{On, guard};
 use crate::shim::convert;
 use crate::world::world;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -95,6 +99,16 @@ fn partners(comm: c_int) -> usize {
     world().comm(convert::PMPI_Comm_fromint(comm)).map_or(0, |comm| comm.partners().size())
 }
 
+/// Whether a buffer is the mark for data that is where it is to be already.
+fn is_in_place(buffer: *mut c_void) -> bool {
+    mark(buffer).addr() == 1
+}
+
+/// Room for a string of C's, which ends with a zero; none is asked for with none.
+fn with_zero(len: c_int) -> c_int {
+    if len > 0 { len.saturating_add(1) } else { len }
+}
+
 /// A string as C wants it, with room for the longest any call returns.
 struct Text(Vec<u8>);
 
@@ -108,6 +122,15 @@ impl Text {
         }
         let begin = bytes.iter().take_while(|byte| **byte == b' ').count();
         bytes.drain(..begin);
+        Text::padded(bytes)
+    }
+
+    /// Room for a string, with what is there now: a call may leave it.
+    fn room(place: *mut u8, len: usize) -> Text {
+        Text::padded((0..len).map(|i| take(place.wrapping_add(i))).collect())
+    }
+
+    fn padded(mut bytes: Vec<u8>) -> Text {
         bytes.resize(bytes.len().max(Text::ROOM) + 1, 0);
         Text(bytes)
     }
@@ -124,63 +147,63 @@ impl Text {
     }
 }
 
-unsafe extern "C" {
-    fn MPI_Init(argc: *mut c_int, argv: *mut c_void) -> c_int;
-    fn MPI_Init_thread(argc: *mut c_int, argv: *mut c_void, required: c_int, provided: *mut c_int) -> c_int;
-    fn MPI_Comm_get_attr(comm: usize, keyval: c_int, value: *mut c_void, flag: *mut c_int) -> c_int;
+/// Addresses for integers.
+fn widened(place: *mut c_int, len: usize) -> Vec<i64> {
+    (0..len).map(|i| take(place.wrapping_add(i)).into()).collect()
 }
 
-/// The Fortran form of `MPI_Init`.
-#[unsafe(no_mangle)]
-pub extern "C" fn mpi_init_(ierror: *mut c_int) {
-    // SAFETY: null is allowed for both.
-    give(ierror, unsafe { MPI_Init(std::ptr::null_mut(), std::ptr::null_mut()) });
-}
+/// Exports subroutines under their names, and under those that a program's own are to call.
+macro_rules! subroutines {
+    ($(fn $name:ident $shifted:ident($($argument:ident: $kind:ty),* $(,)?) $body:block)*) => {$(
+        #[doc = concat!("Fortran's `", stringify!($shifted), "`.")]
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $shifted($($argument: *mut $kind),*) $body
 
-/// The Fortran form of `MPI_Init_thread`.
-#[unsafe(no_mangle)]
-pub extern "C" fn mpi_init_thread_(required: *mut c_int, provided: *mut c_int, ierror: *mut c_int) {
-    // SAFETY: null is allowed for the first two.
-    let code =
-        unsafe { MPI_Init_thread(std::ptr::null_mut(), std::ptr::null_mut(), take(required), provided) };
-    give(ierror, code);
+        #[doc = concat!("Fortran's `", stringify!($name), "`.")]
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $name($($argument: *mut $kind),*) {
+            $shifted($($argument),*);
+        }
+    )*};
 }
+use subroutines;
 
-/// The Fortran form of `MPI_Comm_get_attr`: values are integers, those of predefined attributes too.
-#[unsafe(no_mangle)]
-pub extern "C" fn mpi_comm_get_attr_(
-    comm: *mut c_int,
-    keyval: *mut c_int,
-    value: *mut i64,
-    flag: *mut c_int,
-    ierror: *mut c_int,
-) {
-    let (key, mut found) = (take(keyval), 0usize);
-    let handle = convert::PMPI_Comm_fromint(take(comm)).0;
-    // SAFETY: the function has this signature, and both places outlive the call.
-    let code = unsafe { MPI_Comm_get_attr(handle, key, (&raw mut found).cast(), flag) };
-    if code == 0 && take(flag) != 0 {
-        let predefined = (501..=507).contains(&key);
-        let place = std::ptr::with_exposed_provenance_mut::<c_int>(found);
-        give(value, if predefined { take(place).into() } else { found as i64 });
+subroutines! {
+    fn mpi_pcontrol_ pmpi_pcontrol_(level: c_int) {
+        let _ = level;
     }
+
+    fn mpi_type_extent_ pmpi_type_extent_(datatype: c_int, extent: c_int, ierror: c_int) {
+        bounds(datatype, |_, length| give(extent, length as c_int), ierror);
+    }
+
+    fn mpi_type_lb_ pmpi_type_lb_(datatype: c_int, lb: c_int, ierror: c_int) {
+        bounds(datatype, |low, _| give(lb, low as c_int), ierror);
+    }
+
+    fn mpi_type_ub_ pmpi_type_ub_(datatype: c_int, ub: c_int, ierror: c_int) {
+        bounds(datatype, |low, length| give(ub, low.wrapping_add(length) as c_int), ierror);
+    }
+}
+
+/// Tells the lower bound and the extent of a datatype.
+fn bounds(datatype: *mut c_int, tell: impl FnOnce(i64, i64), ierror: *mut c_int) {
+    let code = guard(On::Nothing, "PMPI_Type_get_extent", || {
+        let datatype = world().datatype(convert::PMPI_Type_fromint(take(datatype)))?;
+        tell(datatype.datatype.lower_bound(), datatype.datatype.extent());
+        Ok(())
+    });
     give(ierror, code);
 }
 
-/// The Fortran form of `MPI_Pcontrol`.
+/// `MPI_SIZEOF` for characters, whose length is the last argument.
 #[unsafe(no_mangle)]
-pub extern "C" fn mpi_pcontrol_(level: *mut c_int) {
-    let _ = level;
-}
-
-/// The Fortran form of `MPI_Wtime`.
-#[unsafe(no_mangle)]
-pub extern "C" fn mpi_wtime_() -> f64 {
-    crate::shim::env::PMPI_Wtime()
-}
-
-/// The Fortran form of `MPI_Wtick`.
-#[unsafe(no_mangle)]
-pub extern "C" fn mpi_wtick_() -> f64 {
-    crate::shim::env::PMPI_Wtick()
+pub extern "C" fn barewire_sizeof_character_(
+    _x: *mut c_void,
+    size: *mut c_int,
+    ierror: *mut c_int,
+    len: usize,
+) {
+    give(size, len as c_int);
+    give(ierror, 0);
 }
