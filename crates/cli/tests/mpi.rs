@@ -34,6 +34,33 @@ fn windows_are_read_written_and_updated() {
 }
 
 #[test]
+fn a_program_may_have_sessions_alone() {
+    same_output("sessions", &[1, 2, 3]);
+}
+
+#[test]
+fn wrong_calls_are_refused_and_leave_nothing_behind() {
+    let libraries = libraries("refused");
+    let program = compile("refused", &libraries);
+    for (size, wire) in [(2, "BAREWIRE_TCP=0"), (3, "BAREWIRE_TCP=0"), (3, "BAREWIRE_TCP=1")] {
+        let ran = on_ours(&program, &libraries, size, wire);
+        let well = ran.lines().iter().filter(|line| line.ends_with(": 0 failures")).count();
+        assert_eq!((ran.code, well), (Some(0), size as usize), "{size} ranks, {wire}: {ran:#?}");
+    }
+}
+
+#[test]
+fn the_lock_of_a_killed_rank_is_free() {
+    let libraries = libraries("killed_lock");
+    let program = compile("killed_lock", &libraries);
+    let path = format!("LD_LIBRARY_PATH={}", libraries.display());
+    let program = program.to_str().expect("a path of ours is text");
+    let ran = run(&["--keep-going", "-n", "3", "env", &path, program]);
+    let had = ran.lines().iter().filter(|line| line.ends_with(" had the lock")).count();
+    assert_eq!(had, 2, "{ran:#?}");
+}
+
+#[test]
 fn floods_are_bounded_and_receives_are_found_in_any_order() {
     same_output("queues", &[2]);
 }

@@ -100,6 +100,11 @@ impl Memory {
         self.0.len
     }
 
+    /// Where the block is in this process, for the C interfaces.
+    pub fn address(&self) -> usize {
+        self.0.base as usize
+    }
+
     /// Whether the block has no bytes.
     pub fn is_empty(&self) -> bool {
         self.0.len == 0

@@ -149,10 +149,15 @@ impl Operands {
 /// An error if what is given and the place of a result are the same memory and `MPI_IN_PLACE` does not say so.
 fn apart(given: &Data, place: &Data) -> Result<()> {
     if given.memory.address() == place.memory.address() && !given.is_empty() && !place.is_empty() {
-        let what = "what is sent and what is received have the same buffer; MPI_IN_PLACE is for that";
-        return Err(Error::new(Class::Buffer, what));
+        return Err(same_buffer());
     }
     Ok(())
+}
+
+#[cold]
+fn same_buffer() -> Error {
+    let what = "what is sent and what is received have the same buffer; MPI_IN_PLACE is for that";
+    Error::new(Class::Buffer, what)
 }
 
 /// The standard's `MPI_ROOT`.
@@ -283,8 +288,12 @@ pub fn scan(comm: &Comm, operands: Operands, count: i64) -> Result<Job> {
 pub fn exscan(comm: &Comm, operands: Operands, count: i64) -> Result<Job> {
     one_group(comm)?;
     let operation = if comm.rank == 0 && !operands.mine.is_in_place() {
-        // Rank 0 gets nothing, so it need not have a place for it.
-        operands.given(count)?
+        // Rank 0 gets nothing, so it need not have a place for it; what is an error at the others is one here.
+        let operation = operands.given(count)?;
+        if operands.mine.address() == operands.into.address() && !operation.mine.is_empty() {
+            return Err(same_buffer());
+        }
+        operation
     } else {
         operands.read(count, count)?
     };

@@ -127,7 +127,7 @@ impl Job {
 
 impl Job {
     /// Does it while the program waits.
-    async fn run_now(&self, call: &Call) -> Result<()> {
+    pub(crate) async fn run_now(&self, call: &Call) -> Result<()> {
         if call.comm.remote().is_none() {
             if let Some(board) = board::of(call)? {
                 if let Some(done) = board.run(call, self).await {
@@ -395,6 +395,22 @@ impl Data {
             }
         }
         Ok(())
+    }
+
+    /// Copies to another place that others may look at meanwhile, as a message would.
+    pub(crate) fn carry_to(&self, to: &Data) -> Result<()> {
+        match self.datatype.contiguous_run(self.count) {
+            Some((offset, _)) => {
+                let bytes = self.memory.user(offset, self.len());
+                bytes.wire_ref(0, self.len()).map_or(Ok(()), |mut bytes| to.take(&mut bytes))
+            }
+            None => to.take_bytes(self.packed()?.memory().bytes(0, self.len())?),
+        }
+    }
+
+    /// Takes bytes as a message would.
+    pub(crate) fn take_bytes(&self, bytes: &[u8]) -> Result<()> {
+        self.take(&mut WireRef::new(bytes))
     }
 
     /// Writes bytes from `offset` of the packed data on until `wire` is full.

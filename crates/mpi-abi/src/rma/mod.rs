@@ -4,14 +4,18 @@
 //! arrive and does what they say, one after the other, so accumulates are atomic and a letter that asks for an answer is
 //! answered after all that its sender wrote before. The task goes on whenever the target is inside a call.
 //! `origin` writes letters, `serve` does what they say, `sync` has the epochs.
+//!
+//! Where the library allocated the memory and all processes are on one host, everybody has all of it mapped and nothing is asked of
+//! the target: that is `direct`. Only what processes tell each other about epochs goes by letters then.
 
+pub mod direct;
 mod letter;
 pub mod origin;
 mod serve;
 pub mod sync;
 
 use crate::attribute::{Hung, Value};
-use crate::boundary::{MPI_Comm, Memory};
+use crate::boundary::{MPI_Comm, MPI_Win, Memory};
 use crate::fault::Errhandler;
 use crate::message::Outcome;
 use crate::object::Comm;
@@ -20,9 +24,11 @@ use barewire::core::Peer;
 use barewire::core::tagged::Request;
 use barewire::mpi::error::{Class, Error, Result};
 use barewire::mpi::info::Info;
-use barewire_sys::map::Segment;
+use direct::Direct;
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// How a window came by its memory; the numbers are the standard's.
@@ -53,16 +59,20 @@ pub struct Window {
     /// The values of the predefined attributes; programs get their addresses.
     pub predefined: Predefined,
     state: Mutex<State>,
+    /// Which epochs are open towards everybody, as `sync` writes it: looking at it takes no lock.
+    open: AtomicU8,
     answers: AtomicU32,
     name: Mutex<Vec<u8>>,
     errhandler: Mutex<Arc<Errhandler>>,
     held: Held,
+    /// Set where every process has all of its memory mapped.
+    direct: Option<Direct>,
 }
 
 /// The memory one rank has in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// Its address there; in a shared window, here.
+    /// Its address there; where all memory is mapped, here.
     pub base: usize,
     /// How many bytes.
     pub size: i64,
@@ -76,8 +86,8 @@ pub enum Held {
     Nothing,
     /// A block from `allocate`.
     Block(Memory),
-    /// Memory of several processes.
-    Shared(Segment),
+    /// What all processes have in common.
+    Common(Direct),
 }
 
 /// Predefined attributes.
@@ -128,7 +138,8 @@ struct Epoch {
     fenced: bool,
     started: Option<Vec<usize>>,
     posted: Option<Vec<usize>>,
-    locked: Vec<usize>,
+    /// Which ranks are locked, and whether by this process alone.
+    locked: Vec<(usize, bool)>,
     locked_all: bool,
 }
 
@@ -139,6 +150,10 @@ impl Window {
     /// A window over a communicator that is its own; its service begins.
     pub fn open(comm: Comm, flavor: Flavor, shapes: Vec<Shape>, held: Held, info: Info) -> Arc<Window> {
         let mine = shapes[comm.rank];
+        let (held, direct) = match held {
+            Held::Common(direct) => (Held::Nothing, Some(direct)),
+            held => (held, None),
+        };
         let window = Arc::new(Window {
             flavor,
             attributes: Hung::default(),
@@ -150,10 +165,12 @@ impl Window {
                 model: Value::integer(UNIFIED),
             },
             state: Mutex::new(State::default()),
+            open: AtomicU8::new(0),
             answers: AtomicU32::new(0),
             name: Mutex::new(Vec::new()),
             errhandler: Mutex::new(comm.errhandler()),
             held,
+            direct,
             comm: Arc::new(comm),
             shapes,
         });
@@ -169,7 +186,13 @@ impl Window {
         if let Held::Block(memory) = self.held {
             crate::boundary::free(memory);
         }
+        self.direct.iter().for_each(|direct| direct.release(&self.comm.net));
         Ok(())
+    }
+
+    /// Whether this process has everybody's memory.
+    pub fn is_mapped(&self) -> bool {
+        self.direct.is_some()
     }
 
     /// The memory of this process.
@@ -245,6 +268,51 @@ impl Window {
         // SYNC answers: only this number.
         (self.answers.fetch_add(1, Ordering::Relaxed) & 0x1fff_ffff) as i32 + 1
     }
+}
+
+/// A window in use. The outer count belongs to one thread, so copying it is no atomic update.
+pub type WinRef = Rc<Arc<Window>>;
+
+/// Counts how often a handle of a window has ended; what was remembered before is forgotten.
+static ERA: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// The window that a thread used last, and since when it knows it.
+    static LAST: RefCell<Option<(u64, MPI_Win, WinRef)>> = const { RefCell::new(None) };
+}
+
+/// The window of a handle, if this thread used it last.
+#[inline]
+pub fn recent(handle: MPI_Win) -> Option<WinRef> {
+    let look = |last: &RefCell<Option<(u64, MPI_Win, WinRef)>>| {
+        // SYNC era: pairs with the Release in forget_all; whoever learned that a handle has ended sees it end here.
+        let era = ERA.load(Ordering::Acquire);
+        let last = last.try_borrow().ok()?;
+        last.as_ref().filter(|(since, known, _)| *since == era && *known == handle).map(|last| last.2.clone())
+    };
+    LAST.try_with(look).ok().flatten()
+}
+
+/// Remembers a window as the last that this thread used.
+#[cold]
+#[allow(clippy::redundant_allocation, reason = "see WinRef")]
+pub fn remember(handle: MPI_Win, window: Arc<Window>) -> WinRef {
+    let found = Rc::new(window);
+    // A thread that is ending, or already looking, simply does not remember.
+    let _ = LAST.try_with(|last| {
+        // SYNC era: pairs with the Release in forget_all.
+        let era = ERA.load(Ordering::Acquire);
+        *last.try_borrow_mut().ok()? = Some((era, handle, found.clone()));
+        Some(())
+    });
+    found
+}
+
+/// Forgets what threads remember; this one lets its own go, with the memory it keeps.
+pub fn forget_all() {
+    // SYNC era: pairs with the Acquire in recent and remember.
+    ERA.fetch_add(1, Ordering::Release);
+    let _ = LAST.try_with(|last| last.try_borrow_mut().map(|mut last| last.take()));
 }
 
 /// A request for an operation on a window; its errors are told to `MPI_COMM_SELF`.

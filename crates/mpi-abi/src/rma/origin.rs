@@ -69,7 +69,7 @@ impl Window {
     }
 
     /// The pieces of memory a target describes, and the type of its elements; none for `MPI_PROC_NULL`.
-    fn pieces(&self, target: &Target) -> Result<Option<(usize, Head)>> {
+    pub(super) fn pieces(&self, target: &Target) -> Result<Option<(usize, Head)>> {
         if target.rank == PROC_NULL {
             return Ok(None);
         }
@@ -118,6 +118,9 @@ impl Window {
 
     /// `MPI_Put`.
     pub fn put(&self, (memory, count, datatype): Elements, target: Target) -> Result<Started> {
+        if self.direct.is_some() {
+            return self.put_direct((memory, count, datatype), &target).map(|()| Started::default());
+        }
         let data = Buffer::new(memory, count, datatype)?;
         let Some((to, head)) = self.pieces(&target)? else { return Ok(Started::default()) };
         self.start(to, &head, &data, None)
@@ -125,6 +128,9 @@ impl Window {
 
     /// `MPI_Get`.
     pub fn get(&self, (memory, count, datatype): Elements, target: Target) -> Result<Started> {
+        if self.direct.is_some() {
+            return self.get_direct((memory, count, datatype), &target).map(|()| Started::default());
+        }
         let into = Buffer::new(memory, count, datatype)?;
         let Some((to, head)) = self.pieces(&target)? else { return Ok(Started::default()) };
         let head = Head { kind: Kind::Get, answer: self.next_answer(), ..head };
@@ -143,18 +149,35 @@ impl Window {
         let builtin =
             builtin.map_err(|_| Error::new(Class::Op, "accumulates take predefined operations only"))?;
         let only_reads = builtin == Builtin::NoOp;
+        if let Some(direct) = &self.direct {
+            let mine = (!only_reads).then_some((memory, count, datatype));
+            self.check_elements(&target, builtin)?;
+            self.accumulate_direct(direct, mine, result, &target, (builtin, op))?;
+            return Ok(Started::default());
+        }
         let data = if only_reads { nothing() } else { Buffer::new(memory, count, datatype)? };
         let into =
             result.map(|(memory, count, datatype)| Buffer::new(memory, count, datatype)).transpose()?;
         let Some((to, head)) = self.pieces(&target)? else { return Ok(Started::default()) };
-        let uniform = world().datatype(target.datatype)?.datatype.uniform();
-        let basic = uniform.ok_or_else(|| Error::new(Class::Type, "the elements are of different types"))?;
-        if !head.pieces.is_empty() {
-            builtin.accumulate(basic)?;
-        }
+        self.check_elements(&target, builtin)?;
         let answer = if into.is_some() { self.next_answer() } else { 0 };
         let head = Head { kind: Kind::Accumulate, answer, op: op.0 as u32, ..head };
         self.start(to, &head, &data, into.as_ref())
+    }
+
+    /// An error unless the operation is one for the target's elements.
+    fn check_elements(&self, target: &Target, op: Builtin) -> Result<()> {
+        let basic = match Basic::from_handle(target.datatype.0) {
+            Some(basic) => basic,
+            None => {
+                let uniform = world().datatype(target.datatype)?.datatype.uniform();
+                uniform.ok_or_else(|| Error::new(Class::Type, "the elements are of different types"))?
+            }
+        };
+        if target.count > 0 && target.rank != PROC_NULL {
+            op.accumulate(basic)?;
+        }
+        Ok(())
     }
 
     /// `MPI_Compare_and_swap`.
@@ -172,6 +195,14 @@ impl Window {
             return Err(Error::new(Class::Type, "the type is none of integers, truth values or bytes"));
         }
         let (new, expected) = (Data::new(new, 1, datatype)?, Data::new(expected, 1, datatype)?);
+        if let Some(direct) = &self.direct {
+            let (place, len) = (Data::new(result, 1, datatype)?, new.len());
+            let words = (expected.packed()?, new.packed()?);
+            let words = (words.0.memory(), words.1.memory());
+            let old = self.swap_direct(direct, &target, (words.0.bytes(0, len)?, words.1.bytes(0, len)?))?;
+            old.map_or(Ok(()), |old| place.take_bytes(&old))?;
+            return Ok(Started::default());
+        }
         let into = Buffer::new(result, 1, datatype)?;
         let Some((to, head)) = self.pieces(&target)? else { return Ok(Started::default()) };
         let head = Head { kind: Kind::CompareAndSwap, answer: self.next_answer(), ..head };
@@ -189,6 +220,9 @@ impl Window {
     /// Notes an operation that ends with its epoch.
     pub fn leave(&self, started: Started) -> Result<()> {
         let Started { target, letter, answer } = started;
+        if letter.is_none() && answer.is_none() {
+            return Ok(());
+        }
         let answer = match answer {
             Some(Received::Pending(request)) => Some(request),
             Some(Received::Done(status)) => {

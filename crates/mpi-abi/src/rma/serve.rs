@@ -1,7 +1,7 @@
 //! The target's side: letters are taken in order, and done.
 
 use super::letter::{Head, Kind};
-use super::{Flavor, Hold, State, Window};
+use super::{Flavor, Hold, Shape, State, Window};
 use crate::boundary::Memory;
 use crate::message::{kept, rank_of};
 use crate::p2p::end;
@@ -52,24 +52,24 @@ pub async fn serve(window: &Window) -> Result<()> {
 
 fn obey(window: &Window, from: usize, head: &Head, data: &[u8]) -> Result<()> {
     let answer = |bytes: &[u8]| window.answer(from, head.answer, bytes);
-    if !head.pieces.iter().all(|piece| window.piece(*piece).is_some()) {
+    if !head.pieces.iter().all(|piece| window.piece(window.comm.rank, *piece).is_some()) {
         window.state().refused.insert(from);
     }
     match head.kind {
         Kind::Put => {
-            window.write(head, data);
+            window.write(window.comm.rank, head, data);
             Ok(())
         }
-        Kind::Get => answer(&window.read(head)),
+        Kind::Get => answer(&window.read(window.comm.rank, head)),
         Kind::Accumulate => {
-            let old = accumulate(window, head, data);
+            let old = accumulate(window, window.comm.rank, head, data);
             if head.answer == 0 { Ok(()) } else { answer(&old) }
         }
         Kind::CompareAndSwap => {
-            let old = window.read(head);
+            let old = window.read(window.comm.rank, head);
             let (expected, new) = data.split_at(data.len() / 2);
             if old == expected {
-                window.write(head, new);
+                window.write(window.comm.rank, head, new);
             }
             answer(&old)
         }
@@ -134,9 +134,9 @@ fn forget_lost(window: &Window) -> Result<()> {
     grant(window)
 }
 
-/// Combines data with what is there, and gives the old.
-fn accumulate(window: &Window, head: &Head, data: &[u8]) -> Vec<u8> {
-    let old = window.read(head);
+/// Combines data with what a rank has, and gives the old.
+pub(super) fn accumulate(window: &Window, rank: usize, head: &Head, data: &[u8]) -> Vec<u8> {
+    let old = window.read(rank, head);
     let combine = Builtin::from_handle(head.op as usize)
         .zip(Basic::from_handle(head.basic as usize))
         .and_then(|(op, basic)| Some((op.accumulate(basic).ok()?, basic)));
@@ -145,7 +145,7 @@ fn accumulate(window: &Window, head: &Head, data: &[u8]) -> Vec<u8> {
     if basic.size() == basic.extent() {
         let mut new = old.clone();
         combine(&data[..len], &mut new[..len]);
-        window.write(head, &new);
+        window.write(rank, head, &new);
         return old;
     }
     // Elements with holes are combined as they lie in memory.
@@ -159,7 +159,7 @@ fn accumulate(window: &Window, head: &Head, data: &[u8]) -> Vec<u8> {
     combine(&input, &mut inout);
     let mut new = vec![0; old.len()];
     datatype.pack(count, &inout[..], 0, &mut new);
-    window.write(head, &new);
+    window.write(rank, head, &new);
     old
 }
 
@@ -186,23 +186,23 @@ impl Window {
         Ok(())
     }
 
-    /// The address of a piece of this process's memory, if it is all there.
-    fn piece(&self, (at, len): (i64, i64)) -> Option<Memory> {
+    /// The address of a piece of a rank's memory, which is here, if it is all there.
+    fn piece(&self, rank: usize, (at, len): (i64, i64)) -> Option<Memory> {
         let (offset, len) = (usize::try_from(at).ok()?, usize::try_from(len).ok()?);
         let end = offset.checked_add(len)?;
-        let mine = self.mine();
+        let Shape { base, size, .. } = self.shapes[rank];
         let there = match self.flavor {
             Flavor::Dynamic => covered(&self.state().attached, offset, end),
-            _ => end as i64 <= mine.size,
+            _ => end as i64 <= size,
         };
-        there.then(|| Memory::at_address(mine.base + offset))
+        there.then(|| Memory::at_address(base + offset))
     }
 
     /// What the pieces of a letter hold; those that are not there hold nothing.
-    fn read(&self, head: &Head) -> Vec<u8> {
+    pub(super) fn read(&self, rank: usize, head: &Head) -> Vec<u8> {
         let mut bytes = Vec::new();
         for piece in &head.pieces {
-            if let Some(memory) = self.piece(*piece) {
+            if let Some(memory) = self.piece(rank, *piece) {
                 bytes.extend_from_slice(memory.bytes(0, piece.1 as usize).unwrap_or_default());
             }
         }
@@ -210,11 +210,11 @@ impl Window {
     }
 
     /// Puts data into the pieces of a letter that are there.
-    fn write(&self, head: &Head, mut data: &[u8]) {
+    pub(super) fn write(&self, rank: usize, head: &Head, mut data: &[u8]) {
         for piece in &head.pieces {
             let len = (piece.1.max(0) as usize).min(data.len());
             let (now, rest) = data.split_at(len);
-            if let Some(mut memory) = self.piece(*piece) {
+            if let Some(mut memory) = self.piece(rank, *piece) {
                 if let Ok(place) = memory.bytes_mut(0, len) {
                     place.copy_from_slice(now);
                 }

@@ -11,11 +11,15 @@ use barewire::core::tagged::{Received, Request};
 use barewire::core::{Peer, SendError};
 use barewire::mpi::error::{Class, Error, Result};
 use barewire::mpi::group::Group;
+use std::sync::atomic::Ordering;
 
 /// The standard's `MPI_MODE_NOSUCCEED`.
 const NOSUCCEED: i32 = 16384;
 const LOCK_EXCLUSIVE: i32 = 301;
 const LOCK_SHARED: i32 = 302;
+/// Epochs that are open towards everybody.
+const FENCED: u8 = 1;
+const LOCKED_ALL: u8 = 2;
 
 impl State {
     pub(super) fn note_dirty(&mut self, target: usize) {
@@ -26,6 +30,11 @@ impl State {
 }
 
 impl Epoch {
+    /// Whether a rank is locked by itself.
+    fn has_locked(&self, rank: usize) -> bool {
+        self.locked.iter().any(|(locked, _)| *locked == rank)
+    }
+
     /// A lock ends an epoch of fences; one that was started has to be completed first.
     fn turn_passive(&mut self) -> Result<()> {
         self.fenced = false;
@@ -47,12 +56,22 @@ impl Window {
         Ok(())
     }
 
+    /// Writes down which epochs are open towards everybody.
+    fn note_open(&self, epoch: &Epoch) {
+        let open = u8::from(epoch.fenced) * FENCED + u8::from(epoch.locked_all) * LOCKED_ALL;
+        self.open.store(open, Ordering::Relaxed);
+    }
+
     /// Whether an operation on a target's memory is in an epoch.
     pub(super) fn may_access(&self, target: usize) -> Result<()> {
+        // SYNC open: threads that open epochs for each other tell each other so.
+        if self.open.load(Ordering::Relaxed) != 0 {
+            return Ok(());
+        }
         let state = self.state();
         let epoch = &state.epoch;
         let started = epoch.started.as_ref().is_some_and(|group| group.contains(&target));
-        if epoch.fenced || epoch.locked_all || started || epoch.locked.contains(&target) {
+        if epoch.fenced || epoch.locked_all || started || epoch.has_locked(target) {
             Ok(())
         } else {
             Err(Error::new(Class::RmaSync, format!("no epoch is open for rank {target}")))
@@ -70,14 +89,16 @@ impl Window {
         }
         self.flush_all()?;
         self.barrier()?;
-        self.state().epoch.fenced = assertion & NOSUCCEED == 0;
+        let mut state = self.state();
+        state.epoch.fenced = assertion & NOSUCCEED == 0;
+        self.note_open(&state.epoch);
         Ok(())
     }
 
     /// Waits for all processes of the window.
     pub fn barrier(&self) -> Result<()> {
         let call = Call::on(&self.comm, self.comm.next_tag(), true);
-        at_once(Job::Barrier.run(&call))
+        at_once(Job::Barrier.run_now(&call))
             .unwrap_or_else(|| Err(Error::new(Class::Intern, "a barrier did not wait")))
     }
 
@@ -153,13 +174,18 @@ impl Window {
         let rank = self.rank(rank)?;
         {
             let mut state = self.state();
-            if state.epoch.locked_all || state.epoch.locked.contains(&rank) {
+            if state.epoch.locked_all || state.epoch.has_locked(rank) {
                 return Err(Error::new(Class::RmaSync, format!("rank {rank} is locked already")));
             }
             state.epoch.turn_passive()?;
+            self.note_open(&state.epoch);
         }
-        self.ask_all(&[rank], kind)?;
-        self.state().epoch.locked.push(rank);
+        let alone = kind == Kind::LockExclusive;
+        match &self.direct {
+            Some(direct) => self.lock_direct(direct, rank, alone)?,
+            None => self.ask_all(&[rank], kind)?,
+        }
+        self.state().epoch.locked.push((rank, alone));
         Ok(())
     }
 
@@ -167,11 +193,19 @@ impl Window {
     pub fn unlock(&self, rank: i32) -> Result<()> {
         let rank = self.rank(rank)?;
         self.locked(rank, false)?;
-        self.flush_local(rank)?;
-        self.ask_all(&[rank], Kind::Unlock)?;
+        match &self.direct {
+            Some(direct) => {
+                let alone = self.state().epoch.locked.contains(&(rank, true));
+                self.unlock_direct(direct, rank, alone)?;
+            }
+            None => {
+                self.flush_local(rank)?;
+                self.ask_all(&[rank], Kind::Unlock)?;
+            }
+        }
         let mut state = self.state();
         state.dirty.retain(|dirty| *dirty != rank);
-        state.epoch.locked.retain(|locked| *locked != rank);
+        state.epoch.locked.retain(|(locked, _)| *locked != rank);
         Ok(())
     }
 
@@ -180,13 +214,21 @@ impl Window {
         let held = {
             let mut state = self.state();
             state.epoch.turn_passive()?;
+            self.note_open(&state.epoch);
             state.epoch.locked_all || !state.epoch.locked.is_empty()
         };
         if held {
             return Err(Error::new(Class::RmaSync, "a lock is held already"));
         }
-        self.ask_all(&self.everybody(), Kind::LockShared)?;
-        self.state().epoch.locked_all = true;
+        match &self.direct {
+            Some(direct) => {
+                self.everybody().into_iter().try_for_each(|rank| self.lock_direct(direct, rank, false))?;
+            }
+            None => self.ask_all(&self.everybody(), Kind::LockShared)?,
+        }
+        let mut state = self.state();
+        state.epoch.locked_all = true;
+        self.note_open(&state.epoch);
         Ok(())
     }
 
@@ -195,20 +237,31 @@ impl Window {
         if !self.state().epoch.locked_all {
             return Err(Error::new(Class::RmaSync, "the window is not locked"));
         }
-        self.everybody().into_iter().try_for_each(|rank| self.flush_local(rank))?;
-        self.ask_all(&self.everybody(), Kind::Unlock)?;
+        match &self.direct {
+            Some(direct) => {
+                self.everybody().into_iter().try_for_each(|rank| self.unlock_direct(direct, rank, false))?;
+            }
+            None => {
+                self.everybody().into_iter().try_for_each(|rank| self.flush_local(rank))?;
+                self.ask_all(&self.everybody(), Kind::Unlock)?;
+            }
+        }
         let mut state = self.state();
         state.dirty.clear();
         state.epoch.locked_all = false;
+        self.note_open(&state.epoch);
         Ok(())
     }
 
     /// An error unless a rank is locked; any rank if `any`.
     pub fn locked(&self, rank: usize, any: bool) -> Result<()> {
+        if any && self.open.load(Ordering::Relaxed) & LOCKED_ALL != 0 {
+            return Ok(());
+        }
         let state = self.state();
         let epoch = &state.epoch;
         if (any && epoch.locked_all)
-            || epoch.locked.contains(&rank)
+            || epoch.has_locked(rank)
             || (any && rank == usize::MAX && !epoch.locked.is_empty())
         {
             Ok(())
@@ -219,6 +272,9 @@ impl Window {
 
     /// Waits until what was asked of a rank is done there.
     pub fn flush(&self, rank: usize) -> Result<()> {
+        if let Some(direct) = &self.direct {
+            return direct.pass(&self.comm.net);
+        }
         self.flush_local(rank)?;
         if self.state().dirty.contains(&rank) {
             self.ask_all(&[rank], Kind::Flush)?;
@@ -229,6 +285,9 @@ impl Window {
 
     /// Waits until what was asked of everybody is done.
     pub fn flush_all(&self) -> Result<()> {
+        if let Some(direct) = &self.direct {
+            return direct.pass(&self.comm.net);
+        }
         self.everybody().into_iter().try_for_each(|rank| self.flush_local(rank))?;
         let dirty = std::mem::take(&mut self.state().dirty);
         self.ask_all(&dirty, Kind::Flush)
@@ -236,6 +295,9 @@ impl Window {
 
     /// Waits until the program's memory is its own again, as far as one target is concerned.
     pub fn flush_local(&self, rank: usize) -> Result<()> {
+        if let Some(direct) = &self.direct {
+            return direct.pass(&self.comm.net);
+        }
         let pending = self.state().pending.remove(&rank).unwrap_or_default();
         let ended: Vec<Result<()>> = pending.into_iter().map(|request| self.finish(request)).collect();
         ended.into_iter().collect()

@@ -7,7 +7,8 @@ use crate::boundary::{
 use crate::coll::entry::Number;
 use crate::fault::{Fault, raise};
 use crate::object::Comm;
-use crate::rma::{Flavor, Held, Shape, Window};
+use crate::rma::direct::{Common, Direct};
+use crate::rma::{self, Flavor, Held, Shape, WinRef, Window};
 use crate::shim::comm::{NAME_MAX, name, own_copy};
 use crate::shim::group;
 use crate::shim::info::give as give_info;
@@ -16,8 +17,8 @@ use barewire::mpi::error::{Class, Error, Result};
 use barewire_sys::map::Segment;
 use rustix::fs::{Mode, OFlags};
 use std::ffi::c_int;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
 
 /// The hints of windows that the standard has, and what holds without them; others are ignored.
 const HINTS: [(&str, &str); 7] = [
@@ -46,6 +47,7 @@ shims! {
         window.barrier()?;
         window.close()?;
         world().wins.release(handle.0);
+        rma::forget_all();
         win.put(MPI_Win::NULL)?
     }
 
@@ -213,11 +215,21 @@ pub fn win_allocate<N: Number>(
     win: Out<MPI_Win>,
 ) -> Result<(), Fault> {
     let shape = shape(size, disp_unit.into())?;
-    let block = boundary::allocate(size as usize);
-    let base = block.ok_or_else(|| Error::new(Class::NoMem, format!("{size} bytes are not there")))?;
     let own = own_copy(comm)?;
-    let shapes = gather(&own, Shape { base, ..shape })?;
-    open(own, Flavor::Allocate, shapes, Held::Block(Memory::at_address(base)), info, win)?;
+    let mut shapes = gather(&own, shape)?;
+    let bytes = lay_out(&mut shapes, PAGE)?;
+    let held = match own.net.common_memory(&own, Common::bytes(shapes.len(), bytes).unwrap_or(usize::MAX))? {
+        Some((memory, key)) => place(&own, &mut shapes, Common::Region(memory, key)),
+        None => {
+            let block = boundary::allocate(size as usize);
+            let base =
+                block.ok_or_else(|| Error::new(Class::NoMem, format!("{size} bytes are not there")))?;
+            shapes = gather(&own, Shape { base, ..shape })?;
+            Held::Block(Memory::at_address(base))
+        }
+    };
+    let base = shapes[own.rank].base;
+    open(own, Flavor::Allocate, shapes, held, info, win)?;
     Ok(baseptr.place().put(base)?)
 }
 
@@ -236,25 +248,46 @@ pub fn win_allocate_shared<N: Number>(
     let apart = world().hints(info)?.get("alloc_shared_noncontig") == Some(b"true");
     let own = own_copy(comm)?;
     let mut shapes = gather(&own, shape)?;
-    let mut total = 0usize;
-    for shape in &mut shapes {
-        shape.base = total;
-        total += (shape.size as usize).next_multiple_of(if apart { PAGE } else { 8 });
-    }
-    let segment = common(&own, total.max(1))?;
-    for shape in &mut shapes {
-        // Who asked for no memory of its own has none.
-        shape.base = if apart && shape.size == 0 { 0 } else { shape.base + segment.address() };
-    }
+    let bytes = lay_out(&mut shapes, if apart { PAGE } else { 8 })?;
+    let bytes = Common::bytes(shapes.len(), bytes).unwrap_or(usize::MAX);
+    let common = match own.net.common_memory(&own, bytes)? {
+        Some((memory, key)) => Common::Region(memory, key),
+        None => Common::Segment(common(&own, bytes)?),
+    };
+    let held = place(&own, &mut shapes, common);
+    // Who asked for no memory of its own has none.
+    shapes.iter_mut().filter(|shape| apart && shape.size == 0).for_each(|shape| shape.base = 0);
     let base = shapes[own.rank].base;
-    open(own, Flavor::Shared, shapes, Held::Shared(segment), info, win)?;
+    open(own, Flavor::Shared, shapes, held, info, win)?;
     Ok(baseptr.place().put(base)?)
+}
+
+/// Puts the ranks' memory one behind the other, and says how much it is.
+fn lay_out(shapes: &mut [Shape], apart: usize) -> Result<usize> {
+    let mut total = 0usize;
+    for shape in shapes {
+        shape.base = total;
+        let size = (shape.size as usize).checked_next_multiple_of(apart);
+        total = size
+            .and_then(|size| total.checked_add(size))
+            .ok_or_else(|| Error::new(Class::NoMem, "the memory of all ranks does not fit in 64 bits"))?;
+    }
+    Ok(total)
+}
+
+/// Gives memory that was laid out its addresses here.
+fn place(comm: &Comm, shapes: &mut [Shape], common: Common) -> Held {
+    let direct = Direct::new(common, comm.rank, shapes.len());
+    shapes.iter_mut().for_each(|shape| shape.base += direct.data());
+    Held::Common(direct)
 }
 
 /// Memory that is far enough apart not to share a page.
 const PAGE: usize = 4096;
 
-/// Memory of all processes of a communicator.
+/// Memory of all processes of a communicator that have no regions in common, such as those that may only use TCP.
+///
+/// A number in it shows that it is what the first rank made: elsewhere another process may have its number.
 fn common(comm: &Comm, bytes: usize) -> Result<Segment> {
     let refused = |error: &dyn std::fmt::Display| Error::new(Class::RmaShared, error.to_string());
     let made = match comm.rank {
@@ -262,16 +295,30 @@ fn common(comm: &Comm, bytes: usize) -> Result<Segment> {
         _ => None,
     };
     let told = match &made {
-        Some(Ok(segment)) => format!("/proc/{}/fd/{}", std::process::id(), segment.fd().as_raw_fd()),
-        _ => String::new(),
+        Some(Ok(segment)) => {
+            let mark = RandomState::new().build_hasher().finish().to_le_bytes();
+            let marked = segment.write(Common::MARK, &mark);
+            debug_assert!(marked, "it is longer than a line");
+            let path = format!("/proc/{}/fd/{}", std::process::id(), segment.fd().as_raw_fd());
+            [&mark, path.as_bytes()].concat()
+        }
+        _ => Vec::new(),
     };
-    let heard = comm.net.all_gather(comm, comm.next_tag(), told.as_bytes())?;
+    let heard = comm.net.all_gather(comm, comm.next_tag(), &told)?;
+    let (mark, path) = heard[0].split_at_checked(8).unwrap_or_default();
     let segment = match made {
         Some(made) => made.map_err(|error| refused(&error)),
-        None => rustix::fs::open(&heard[0][..], OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+        None => rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
             .map_err(|error| refused(&error))
             .and_then(|fd| Segment::open(fd, true).map_err(|error| refused(&error))),
     };
+    let segment = segment.and_then(|segment| {
+        let mut found = [0; 8];
+        match segment.read(Common::MARK, &mut found) && found == mark && segment.len() >= bytes {
+            true => Ok(segment),
+            false => Err(refused(&"the first rank is on another host")),
+        }
+    });
     // Everybody has it or nobody.
     let there = comm.net.all_gather(comm, comm.next_tag(), &[u8::from(segment.is_ok())])?;
     let segment = segment?;
@@ -319,12 +366,22 @@ fn open(
 }
 
 /// A window by its handle.
-pub fn find(win: MPI_Win) -> Result<Arc<Window>> {
-    world().wins.get(win.0).ok_or_else(|| bad(Class::Win, "MPI_WIN_NULL", win.0, MPI_Win::NULL.0))
+#[inline]
+pub fn find(win: MPI_Win) -> Result<WinRef> {
+    match rma::recent(win) {
+        Some(window) => Ok(window),
+        None => find_in_table(win),
+    }
+}
+
+fn find_in_table(win: MPI_Win) -> Result<WinRef> {
+    let found = world().wins.get(win.0);
+    let window = found.ok_or_else(|| bad(Class::Win, "MPI_WIN_NULL", win.0, MPI_Win::NULL.0))?;
+    Ok(rma::remember(win, window))
 }
 
 /// A window and a target that is locked; none for `MPI_PROC_NULL`.
-fn locked(win: MPI_Win, rank: c_int) -> Result<Option<(Arc<Window>, usize)>> {
+fn locked(win: MPI_Win, rank: c_int) -> Result<Option<(WinRef, usize)>> {
     let window = find(win)?;
     if rank == PROC_NULL {
         return Ok(None);
@@ -343,9 +400,9 @@ fn shared(win: MPI_Win, rank: c_int) -> Result<Shape> {
     }
     if rank == PROC_NULL {
         let first = window.shapes.iter().find(|shape| shape.size > 0).copied();
-        return Ok(first.filter(|_| window.flavor == Flavor::Shared).unwrap_or(nothing));
+        return Ok(first.filter(|_| window.is_mapped()).unwrap_or(nothing));
     }
     let rank = window.rank(rank)?;
-    let reachable = window.flavor == Flavor::Shared || rank == window.comm.rank;
+    let reachable = window.is_mapped() || rank == window.comm.rank;
     Ok(if reachable { window.shapes[rank] } else { nothing })
 }

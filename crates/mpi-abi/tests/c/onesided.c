@@ -108,6 +108,70 @@ static void locks(void) {
     MPI_Win_free(&win);
 }
 
+/* The target is outside of all calls until the memory changes; only where the memory is mapped can that be. */
+static void passive(void) {
+    long *memory, *theirs, value = 40 + rank, one = 1, bytes;
+    int unit;
+    MPI_Aint size_there;
+    MPI_Win win;
+    MPI_Win_allocate(2 * sizeof(long), sizeof(long), MPI_INFO_NULL, comm, &memory, &win);
+    memory[0] = memory[1] = 0;
+    MPI_Win_shared_query(win, next, &size_there, &unit, &theirs);
+    bytes = size_there;
+    MPI_Barrier(comm);
+    MPI_Win_lock(MPI_LOCK_SHARED, next, 0, win);
+    MPI_Accumulate(&one, 1, MPI_LONG, next, 1, 1, MPI_LONG, MPI_SUM, win);
+    MPI_Put(&value, 1, MPI_LONG, next, 0, 1, MPI_LONG, win);
+    MPI_Win_unlock(next, win);
+    while (*(volatile long *)memory == 0) {
+        int flag;
+        if (bytes == 0 || size == 1) MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &flag, MPI_STATUS_IGNORE);
+    }
+    CHECK(memory[0] == 40 + last && memory[1] == 1);
+    MPI_Barrier(comm);
+    MPI_Win_free(&win);
+}
+
+/* Many at once on the same elements: every kind of accumulate is atomic, whatever datatypes describe them. */
+static void crowd(void) {
+    enum { TURNS = 200, MANY = 300 };
+    long *memory, ones[MANY], old[MANY];
+    MPI_Datatype row, every_second;
+    MPI_Win win;
+    MPI_Type_contiguous(MANY, MPI_LONG, &row);
+    MPI_Type_vector(MANY / 2, 1, 2, MPI_LONG, &every_second);
+    MPI_Type_commit(&row), MPI_Type_commit(&every_second);
+    MPI_Win_allocate(MANY * sizeof(long), sizeof(long), MPI_INFO_NULL, comm, &memory, &win);
+    memset(memory, 0, MANY * sizeof(long));
+    for (int i = 0; i < MANY; i++) ones[i] = 1;
+    MPI_Barrier(comm);
+    MPI_Win_lock_all(0, win);
+    long before = -1, good = 1;
+    for (int turn = 0; turn < TURNS; turn++) {
+        switch (turn % 4) {
+        case 0: MPI_Accumulate(ones, MANY, MPI_LONG, 0, 0, 1, row, MPI_SUM, win); break;
+        case 1: MPI_Get_accumulate(ones, 1, row, old, MANY, MPI_LONG, 0, 0, MANY, MPI_LONG, MPI_SUM, win); break;
+        case 2:
+            MPI_Accumulate(ones, MANY / 2, MPI_LONG, 0, 0, 1, every_second, MPI_SUM, win);
+            MPI_Accumulate(ones, MANY / 2, MPI_LONG, 0, 1, 1, every_second, MPI_SUM, win);
+            break;
+        case 3:
+            for (int i = 0; i < MANY; i++) MPI_Fetch_and_op(ones, &old[i], MPI_LONG, 0, i, MPI_SUM, win);
+            break;
+        }
+        MPI_Win_flush(0, win);
+        if (turn % 2) good &= old[0] > before, before = old[0];
+    }
+    CHECK(good);
+    MPI_Win_unlock_all(win);
+    MPI_Barrier(comm);
+    if (rank == 0)
+        for (int i = 0; i < MANY; i++) good &= memory[i] == (long)TURNS * size;
+    CHECK(good);
+    MPI_Type_free(&row), MPI_Type_free(&every_second);
+    MPI_Win_free(&win);
+}
+
 static void shared(void) {
     int *mine, *theirs, unit;
     MPI_Aint bytes;
@@ -174,6 +238,8 @@ int main(void) {
     fences();
     groups();
     locks();
+    passive();
+    crowd();
     shared();
     dynamic();
     misuse();

@@ -1,0 +1,332 @@
+//! Windows whose memory every process has mapped: who asks for an operation does it, and the target has no part in it.
+//!
+//! The memory begins with a line for each rank, in which two words say who has locked its part and who accumulates there.
+//! What a rank puts into it lies behind.
+
+use super::letter::Head;
+use super::origin::{Elements, Target};
+use super::serve::accumulate;
+use super::{Shape, Window};
+use crate::boundary::{MPI_Op, Memory};
+use crate::coll::Data;
+use crate::message::plain;
+use crate::transport::{Net, send_error};
+use barewire::core::region::{Key, Memory as Kept};
+use barewire::core::{Peer, SendError};
+use barewire::mpi::datatype::Basic;
+use barewire::mpi::error::{Class, Error, Result};
+use barewire::mpi::op::Builtin;
+use barewire_sys::map::Segment;
+use barewire_sys::userbuf::UserBuf;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::time::Duration;
+
+/// A cache line: what one rank's lock does leaves the others' alone.
+const LINE: usize = 64;
+/// Shared memory begins at a page, so what programs put there is aligned to anything.
+const PAGE: usize = 4096;
+/// In a word, that one rank alone has it; the rank is in the lower half. Otherwise it counts those who share it.
+const ALONE: u64 = 1 << 63;
+/// Looks at a word in vain before others are let run, and before sleeping between looks.
+const LOOKS: u32 = 200;
+const LOOKS_AWAKE: u32 = 20_000;
+/// How long is slept between looks.
+const NAP: Duration = Duration::from_micros(100);
+/// Operations after which the net is looked after: programs ask for them in loops, waiting for others.
+const OPERATIONS: u32 = 16;
+/// Longest data that is combined on the stack.
+const ON_STACK: usize = 512;
+
+/// Memory that all processes of a window have.
+pub enum Common {
+    /// A region, and its key.
+    Region(Kept, Key),
+    /// A segment, where regions go by messages.
+    Segment(Segment),
+}
+
+impl Common {
+    /// A place in the first rank's line that no lock uses, for whoever has to know the memory again.
+    pub const MARK: usize = 16;
+
+    /// How much is needed for the locks of so many ranks and `bytes` for the program; none if that is more than there can be.
+    pub fn bytes(ranks: usize, bytes: usize) -> Option<usize> {
+        data_at(ranks).checked_add(bytes)
+    }
+
+    fn address(&self) -> usize {
+        match self {
+            Common::Region(memory, _) => memory.address(),
+            Common::Segment(segment) => segment.address(),
+        }
+    }
+
+    fn word(&self, at: usize) -> Option<&AtomicU64> {
+        match self {
+            Common::Region(memory, _) => memory.atomic_u64(at),
+            Common::Segment(segment) => segment.atomic_u64(at),
+        }
+    }
+}
+
+fn data_at(ranks: usize) -> usize {
+    (ranks * LINE).next_multiple_of(PAGE)
+}
+
+/// A window's memory as all processes see it.
+pub struct Direct {
+    common: Common,
+    ranks: usize,
+    me: u64,
+    operations: AtomicU32,
+}
+
+impl Direct {
+    /// For one of so many ranks.
+    pub fn new(common: Common, rank: usize, ranks: usize) -> Direct {
+        Direct { common, ranks, me: rank as u64, operations: AtomicU32::new(0) }
+    }
+
+    /// Where the program's memory begins.
+    pub fn data(&self) -> usize {
+        self.common.address() + data_at(self.ranks)
+    }
+
+    /// Gives the memory back.
+    pub fn release(&self, net: &Net) {
+        if let Common::Region(_, key) = self.common {
+            net.release(key);
+        }
+    }
+
+    /// Who has locked a rank's part.
+    fn lock_word(&self, rank: usize) -> Result<&AtomicU64> {
+        self.common.word(rank * LINE).ok_or_else(gone)
+    }
+
+    /// Who accumulates in it.
+    fn order_word(&self, rank: usize) -> Result<&AtomicU64> {
+        self.common.word(rank * LINE + 8).ok_or_else(gone)
+    }
+
+    /// What was done before is done for everybody; the net is looked after now and then.
+    pub fn pass(&self, net: &Net) -> Result<()> {
+        // SYNC windows: an operation before a flush comes before whatever its rank does next.
+        fence(Ordering::SeqCst);
+        // SYNC operations: a count that nobody else relies on.
+        if self.operations.fetch_add(1, Ordering::Relaxed) % OPERATIONS == 0 {
+            net.poll()?;
+        }
+        Ok(())
+    }
+
+    /// Takes a word, alone or with others.
+    fn acquire(&self, window: &Window, word: &AtomicU64, alone: bool) -> Result<()> {
+        let mut looks = 0;
+        loop {
+            // SYNC words: what the holder before wrote is seen by who takes it next.
+            let now = word.load(Ordering::Relaxed);
+            let next = match alone {
+                true => (now == 0).then_some(ALONE | self.me),
+                false => (now & ALONE == 0).then_some(now + 1),
+            };
+            if let Some(next) = next {
+                if word.compare_exchange_weak(now, next, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                    return Ok(());
+                }
+            }
+            looks += 1;
+            if looks < LOOKS {
+                std::hint::spin_loop();
+                continue;
+            }
+            window.comm.net.poll()?;
+            self.check_holder(window, word, now)?;
+            match looks {
+                ..LOOKS_AWAKE => std::thread::yield_now(),
+                _ => std::thread::sleep(NAP),
+            }
+        }
+    }
+
+    /// Takes a word from a holder that has ended; among several that share it, the loss of one is an error, as it is not known who has it.
+    fn check_holder(&self, window: &Window, word: &AtomicU64, now: u64) -> Result<()> {
+        let lost = |peer: &Peer| (0..self.ranks).find(|rank| window.peer(*rank) == *peer);
+        let lost: Vec<usize> =
+            window.comm.net.with(|_, layer| layer.lost.iter().filter_map(lost).collect())?;
+        if now & ALONE != 0 && lost.contains(&((now & !ALONE) as usize)) {
+            let _ = word.compare_exchange(now, 0, Ordering::Relaxed, Ordering::Relaxed);
+        } else if let (false, Some(rank)) = (now == 0 || now & ALONE != 0, lost.first()) {
+            return Err(send_error(SendError::Lost(window.peer(*rank))));
+        }
+        Ok(())
+    }
+
+    fn leave(word: &AtomicU64, alone: bool) {
+        match alone {
+            true => word.store(0, Ordering::Release),
+            false => {
+                word.fetch_sub(1, Ordering::Release);
+            }
+        }
+    }
+}
+
+#[cold]
+fn gone() -> Error {
+    Error::new(Class::Intern, "a window's memory has no room for its locks")
+}
+
+impl Window {
+    /// Locks a rank's part of memory that is mapped, alone or with others.
+    pub(super) fn lock_direct(&self, direct: &Direct, rank: usize, alone: bool) -> Result<()> {
+        direct.acquire(self, direct.lock_word(rank)?, alone)
+    }
+
+    /// Ends a lock.
+    pub(super) fn unlock_direct(&self, direct: &Direct, rank: usize, alone: bool) -> Result<()> {
+        direct.pass(&self.comm.net)?;
+        Direct::leave(direct.lock_word(rank)?, alone);
+        Ok(())
+    }
+
+    /// Elements without holes on both sides, of the same length, that may be accessed.
+    #[inline]
+    fn solid(&self, (memory, count, datatype): Elements, target: &Target) -> Option<(UserBuf, UserBuf)> {
+        let mine = plain(memory, count, datatype)?;
+        let size = Basic::solid_size(target.datatype.0)? as i64;
+        let rank = usize::try_from(target.rank).ok()?;
+        let Shape { base, size: room, unit } = *self.shapes.get(rank)?;
+        let (start, len) = (target.displacement.checked_mul(unit)?, target.count.checked_mul(size)?);
+        let fits = start >= 0 && len >= 0 && start.checked_add(len)? <= room && len as usize == mine.len();
+        (fits && self.may_access(rank).is_ok())
+            .then(|| (mine, Memory::at_address(base + start as usize).user(0, mine.len())))
+    }
+
+    /// The target's elements, where this process has them; none for `MPI_PROC_NULL`.
+    fn there(&self, target: &Target) -> Result<Option<Data>> {
+        let Some((rank, _)) = self.pieces(target)? else { return Ok(None) };
+        let shape = self.shapes[rank];
+        let start = Memory::at_address(shape.base).moved(target.displacement * shape.unit);
+        Data::new(start, target.count, target.datatype).map(Some)
+    }
+
+    /// `MPI_Put` into memory that is mapped.
+    pub(super) fn put_direct(&self, mine: Elements, target: &Target) -> Result<()> {
+        if let Some((mine, place)) = self.solid(mine, target) {
+            copy(mine, place);
+            return Ok(());
+        }
+        let mine = Data::new(mine.0, mine.1, mine.2)?;
+        self.there(target)?.map_or(Ok(()), |there| mine.carry_to(&there))
+    }
+
+    /// `MPI_Get` from memory that is mapped.
+    pub(super) fn get_direct(&self, mine: Elements, target: &Target) -> Result<()> {
+        if let Some((mine, place)) = self.solid(mine, target) {
+            copy(place, mine);
+            return Ok(());
+        }
+        let mine = Data::new(mine.0, mine.1, mine.2)?;
+        self.there(target)?.map_or(Ok(()), |there| there.carry_to(&mine))
+    }
+
+    /// `MPI_Accumulate` and `MPI_Get_accumulate` in memory that is mapped; without data, only the old is read.
+    pub(super) fn accumulate_direct(
+        &self,
+        direct: &Direct,
+        mine: Option<Elements>,
+        result: Option<Elements>,
+        target: &Target,
+        (op, handle): (Builtin, MPI_Op),
+    ) -> Result<()> {
+        if self.accumulate_solid(direct, mine, result, target, op)? {
+            return Ok(());
+        }
+        let Some((rank, head)) = self.pieces(target)? else { return Ok(()) };
+        let head = Head { op: handle.0 as u32, ..head };
+        let data = mine.map(|(memory, count, datatype)| Data::new(memory, count, datatype)).transpose()?;
+        let into = result.map(|(memory, count, datatype)| Data::new(memory, count, datatype)).transpose()?;
+        let packed = data.map_or(Ok(Vec::new()), |data| {
+            Ok::<_, Error>(data.packed()?.memory().bytes(0, data.len())?.to_vec())
+        })?;
+        let order = direct.order_word(rank)?;
+        direct.acquire(self, order, true)?;
+        let old = accumulate(self, rank, &head, &packed);
+        Direct::leave(order, true);
+        into.map_or(Ok(()), |into| into.take_bytes(&old))
+    }
+
+    /// The same for few elements without holes, if that is what they are.
+    fn accumulate_solid(
+        &self,
+        direct: &Direct,
+        mine: Option<Elements>,
+        result: Option<Elements>,
+        target: &Target,
+        op: Builtin,
+    ) -> Result<bool> {
+        let Some(any) = mine.or(result) else { return Ok(false) };
+        let Some((first, place)) = self.solid(any, target).filter(|(first, _)| first.len() <= ON_STACK)
+        else {
+            return Ok(false);
+        };
+        let result = match result {
+            None => None,
+            Some((memory, count, datatype)) => {
+                match plain(memory, count, datatype).filter(|place| place.len() == first.len()) {
+                    None => return Ok(false),
+                    place => place,
+                }
+            }
+        };
+        let Some(Ok(combine)) = Basic::from_handle(target.datatype.0).map(|basic| op.accumulate(basic))
+        else {
+            return Ok(false);
+        };
+        let mut room = [[0u8; ON_STACK]; 3];
+        let [data, old, new] = room.each_mut().map(|room| &mut room[..first.len()]);
+        if mine.is_some() {
+            read(first, data);
+        }
+        let order = direct.order_word(target.rank as usize)?;
+        direct.acquire(self, order, true)?;
+        read(place, old);
+        if mine.is_some() {
+            new.copy_from_slice(old);
+            combine(data, new);
+            place.wire_mut(0, new.len()).map(|mut wire| wire.write(new));
+        }
+        Direct::leave(order, true);
+        result.and_then(|result| result.wire_mut(0, old.len()).map(|mut wire| wire.write(old)));
+        Ok(true)
+    }
+
+    /// `MPI_Compare_and_swap` in memory that is mapped: the old becomes the new if it is what is expected.
+    pub(super) fn swap_direct(
+        &self,
+        direct: &Direct,
+        target: &Target,
+        (expected, new): (&[u8], &[u8]),
+    ) -> Result<Option<Vec<u8>>> {
+        let Some((rank, head)) = self.pieces(target)? else { return Ok(None) };
+        let order = direct.order_word(rank)?;
+        direct.acquire(self, order, true)?;
+        let old = self.read(rank, &head);
+        if old == expected {
+            self.write(rank, &head, new);
+        }
+        Direct::leave(order, true);
+        Ok(Some(old))
+    }
+}
+
+fn copy(from: UserBuf, to: UserBuf) {
+    if let (Some(mut from), Some(mut to)) = (from.wire_ref(0, from.len()), to.wire_mut(0, to.len())) {
+        to.write_from(&mut from);
+    }
+}
+
+fn read(from: UserBuf, into: &mut [u8]) {
+    from.wire_ref(0, into.len()).map(|mut wire| wire.read(into));
+}

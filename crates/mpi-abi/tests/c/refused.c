@@ -1,0 +1,143 @@
+/* Calls with something wrong: the right class of error, no effect, and nothing left behind. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int rank, size, failures;
+
+#define CHECK(what) do { if (!(what)) { failures++; printf("rank %d line %d: %s\n", rank, __LINE__, #what); } } while (0)
+#define FAILS(call, expected) CHECK(class_of(call) == (expected))
+
+static int class_of(int code) {
+    int class = -1;
+    MPI_Error_class(code, &class);
+    return class;
+}
+
+/* A call that fails has ended: what arrives later does not get into its buffers. */
+static void failed_calls_have_ended(void) {
+    enum { LENGTH = 10 };
+    int mine[LENGTH] = {0}, *all = malloc(sizeof(int) * LENGTH * size);
+    if (rank == 0)
+        FAILS(MPI_Gather(mine, LENGTH, MPI_INT, all, 1, MPI_INT, 0, MPI_COMM_WORLD), MPI_ERR_TRUNCATE);
+    else
+        MPI_Gather(mine, LENGTH, MPI_INT, NULL, 0, MPI_INT, 0, MPI_COMM_WORLD);
+    memset(all, 0x55, sizeof(int) * LENGTH * size);
+    for (int i = 0; i < 3; i++) MPI_Barrier(MPI_COMM_WORLD);
+    int same = 1;
+    for (size_t i = 0; i < sizeof(int) * LENGTH * size; i++) same &= ((char *)all)[i] == 0x55;
+    CHECK(same);
+    free(all);
+}
+
+static void buffers(void) {
+    int all[64], mine[64];
+    for (int i = 0; i < 64; i++) all[i] = mine[i] = rank;
+    MPI_Comm comm = MPI_COMM_WORLD;
+    FAILS(MPI_Allreduce(all, all, 4, MPI_INT, MPI_SUM, comm), MPI_ERR_BUFFER);
+    FAILS(MPI_Scan(all, all, 4, MPI_INT, MPI_SUM, comm), MPI_ERR_BUFFER);
+    FAILS(MPI_Exscan(all, all, 4, MPI_INT, MPI_SUM, comm), MPI_ERR_BUFFER);
+    FAILS(MPI_Reduce_scatter_block(all, all, 1, MPI_INT, MPI_SUM, comm), MPI_ERR_BUFFER);
+    FAILS(MPI_Allgather(&all[rank], 1, MPI_INT, all, 1, MPI_INT, comm), MPI_ERR_BUFFER);
+    FAILS(MPI_Alltoall(all, 1, MPI_INT, all, 1, MPI_INT, comm), MPI_ERR_BUFFER);
+    FAILS(MPI_Allreduce(all, MPI_IN_PLACE, 4, MPI_INT, MPI_SUM, comm), MPI_ERR_BUFFER);
+    FAILS(MPI_Send(MPI_IN_PLACE, 1, MPI_INT, 0, 0, comm), MPI_ERR_BUFFER);
+    FAILS(MPI_Reduce_local(all, all, 4, MPI_INT, MPI_SUM), MPI_ERR_BUFFER);
+    FAILS(MPI_Reduce_local(MPI_IN_PLACE, all, 4, MPI_INT, MPI_SUM), MPI_ERR_BUFFER);
+    for (int i = 0; i < 64; i++) CHECK(all[i] == rank);
+    CHECK(MPI_Allreduce(mine, all, 4, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS && all[3] == size * (size - 1) / 2);
+    CHECK(MPI_Allreduce(all, all, 0, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS);
+}
+
+static int deleted;
+
+static int count_deletion(MPI_Comm comm, int key, void *value, void *extra) {
+    (void)comm, (void)key, (void)value, (void)extra;
+    deleted++;
+    return MPI_SUCCESS;
+}
+
+static int refuse(MPI_Comm comm, int key, void *extra, void *value, void *copy, int *flag) {
+    (void)comm, (void)key, (void)extra, (void)value, (void)copy, (void)flag;
+    return MPI_ERR_OTHER;
+}
+
+static void communicators(void) {
+    MPI_Comm made = MPI_COMM_SELF;
+    int dims[2] = {size, 2}, periods[2] = {0, 0}, kept, freed;
+    FAILS(MPI_Cart_create(MPI_COMM_WORLD, 2, dims, periods, 0, &made), MPI_ERR_ARG);
+    CHECK(made == MPI_COMM_NULL);
+    /* Some stay out. */
+    MPI_Comm_split_type(MPI_COMM_WORLD, rank % 2 ? MPI_UNDEFINED : MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &made);
+    CHECK((made == MPI_COMM_NULL) == rank % 2);
+    if (made != MPI_COMM_NULL) MPI_Comm_free(&made);
+    /* A key that was freed still finds its value. */
+    MPI_Comm_create_keyval(refuse, count_deletion, &kept, NULL);
+    freed = kept;
+    MPI_Comm_set_attr(MPI_COMM_WORLD, kept, &deleted);
+    MPI_Comm_free_keyval(&freed);
+    made = MPI_COMM_SELF;
+    CHECK(freed == MPI_KEYVAL_INVALID && MPI_Comm_dup(MPI_COMM_WORLD, &made) == MPI_ERR_OTHER && made == MPI_COMM_NULL);
+    CHECK(MPI_Comm_delete_attr(MPI_COMM_WORLD, kept) == MPI_SUCCESS && deleted == 1);
+    FAILS(MPI_Comm_delete_attr(MPI_COMM_WORLD, kept), MPI_ERR_KEYVAL);
+    /* What concerns no communicator is told to the handler that was set. */
+    int bytes;
+    FAILS(MPI_Type_size(MPI_DATATYPE_NULL, &bytes), MPI_ERR_TYPE);
+}
+
+static void windows(void) {
+    static int two[2][16];
+    double value = 1, old, expected = 0;
+    int next = (rank + 1) % size, *memory;
+    MPI_Aint address, where;
+    MPI_Win win;
+    MPI_Win_allocate(16 * sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    MPI_Win_lock(MPI_LOCK_SHARED, next, 0, win);
+    FAILS(MPI_Win_free(&win), MPI_ERR_RMA_SYNC);
+    FAILS(MPI_Put(two, 17, MPI_INT, next, 0, 17, MPI_INT, win), MPI_ERR_RMA_RANGE);
+    FAILS(MPI_Put(two, 1, MPI_INT, next, 16, 1, MPI_INT, win), MPI_ERR_RMA_RANGE);
+    FAILS(MPI_Put(two, 1, MPI_INT, next, -1, 1, MPI_INT, win), MPI_ERR_DISP);
+    FAILS(MPI_Compare_and_swap(&value, &expected, &old, MPI_DOUBLE, next, 0, win), MPI_ERR_TYPE);
+    FAILS(MPI_Accumulate(&value, 1, MPI_DOUBLE, next, 0, 1, MPI_DOUBLE, MPI_BAND, win), MPI_ERR_OP);
+    MPI_Win_unlock(next, win);
+    MPI_Win_free(&win);
+    CHECK(win == MPI_WIN_NULL);
+
+    /* Memory attached in two parts is one; what is not attached is told at the next flush. */
+    int mine[32], back[32];
+    for (int i = 0; i < 32; i++) mine[i] = rank * 100 + i;
+    MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    MPI_Win_attach(win, two[1], sizeof two[1]);
+    MPI_Win_attach(win, two[0], sizeof two[0]);
+    MPI_Get_address(two, &address);
+    MPI_Sendrecv(&address, 1, MPI_AINT, (rank + size - 1) % size, 0, &where, 1, MPI_AINT, next, 0, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+    MPI_Win_lock_all(0, win);
+    MPI_Put(mine, 32, MPI_INT, next, where, 32, MPI_INT, win);
+    CHECK(MPI_Win_flush(next, win) == MPI_SUCCESS);
+    MPI_Get(back, 32, MPI_INT, next, where, 32, MPI_INT, win);
+    CHECK(MPI_Win_flush(next, win) == MPI_SUCCESS && !memcmp(mine, back, sizeof mine));
+    MPI_Put(mine, 32, MPI_INT, next, MPI_Aint_add(where, 4), 32, MPI_INT, win);
+    FAILS(MPI_Win_flush(next, win), MPI_ERR_RMA_RANGE);
+    CHECK(MPI_Win_flush(next, win) == MPI_SUCCESS);
+    MPI_Win_unlock_all(win);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_free(&win);
+}
+
+int main(void) {
+    MPI_Init(NULL, NULL);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    failed_calls_have_ended();
+    buffers();
+    communicators();
+    windows();
+    printf("rank %d: %d failures\n", rank, failures);
+    MPI_Finalize();
+    return failures != 0;
+}
