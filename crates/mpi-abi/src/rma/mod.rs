@@ -117,6 +117,10 @@ struct State {
     attached: Vec<(usize, usize)>,
     /// Who asked for memory that is not there, and has not been told.
     refused: HashSet<usize>,
+    /// Answers that have not gone yet, with their bytes, the oldest first.
+    answering: VecDeque<(Request, usize)>,
+    /// All of their bytes, with what each takes besides.
+    answering_bytes: usize,
     /// What this process may do now.
     epoch: Epoch,
     /// Operations under way, by target.

@@ -7,13 +7,17 @@ use crate::message::{kept, rank_of};
 use crate::p2p::end;
 use crate::task::{Event, Need, Until};
 use barewire::core::region::Memory as Kept;
-use barewire::core::tagged::{Envelope, Mode, Received, Sent, Sink, Source, Want};
+use barewire::core::tagged::{Envelope, Mode, Received, Request, Sent, Sink, Source, Want};
 use barewire::mpi::datatype::{Basic, Datatype};
 use barewire::mpi::error::Result;
 use barewire::mpi::op::Builtin;
 
 /// The tag of letters; those of answers are above.
 pub const LETTERS: i32 = 0;
+
+/// Most bytes of answers that are kept until they go, with what each takes besides.
+const ANSWERS_MAX: usize = 64 << 20;
+const ANSWER_HEAD: usize = 4096;
 
 /// Serves a window until it goes.
 pub async fn serve(window: &Window) -> Result<()> {
@@ -44,9 +48,18 @@ pub async fn serve(window: &Window) -> Result<()> {
         // A letter that makes no sense asks for nothing.
         let Some((head, data)) = Head::read(&letter) else { continue };
         if head.kind == Kind::Close {
-            return Ok(());
+            let left = std::mem::take(&mut window.state().answering);
+            return net.with(|_, layer| {
+                left.into_iter().for_each(|(request, _)| layer.requests.leave_behind(request))
+            });
         }
         obey(window, from, &head, data)?;
+        // Those who ask faster than they take answers are not asked on until they have taken some.
+        loop {
+            let oldest = window.state().next_too_many();
+            let Some(oldest) = oldest else { break };
+            end(net, oldest).await?;
+        }
     }
 }
 
@@ -107,6 +120,18 @@ fn grant(window: &Window) -> Result<()> {
         let next = next_holder(&mut window.state());
         let Some((to, answer)) = next else { return Ok(()) };
         window.answer(to, answer, &[])?;
+    }
+}
+
+impl State {
+    /// The oldest answer that has not gone yet, if they are too much to keep.
+    fn next_too_many(&mut self) -> Option<Request> {
+        if self.answering_bytes <= ANSWERS_MAX {
+            return None;
+        }
+        let (request, bytes) = self.answering.pop_front()?;
+        self.answering_bytes -= bytes + ANSWER_HEAD;
+        Some(request)
     }
 }
 
@@ -181,7 +206,9 @@ impl Window {
         if let Ok(Sent::Pending(request)) =
             self.comm.net.start_send(self.peer(to), envelope, Mode::Standard, source)
         {
-            self.comm.net.with(|_, layer| layer.requests.leave_behind(request))?;
+            let mut state = self.state();
+            state.answering.push_back((request, bytes.len()));
+            state.answering_bytes += bytes.len() + ANSWER_HEAD;
         }
         Ok(())
     }
