@@ -148,7 +148,7 @@ impl Operands {
 
 /// An error if what is given and the place of a result are the same memory and `MPI_IN_PLACE` does not say so.
 fn apart(given: &Data, place: &Data) -> Result<()> {
-    if given.memory.address() == place.memory.address() && !given.is_empty() && !place.is_empty() {
+    if given.start() == place.start() && !given.is_empty() && !place.is_empty() {
         return Err(same_buffer());
     }
     Ok(())
@@ -290,7 +290,8 @@ pub fn exscan(comm: &Comm, operands: Operands, count: i64) -> Result<Job> {
     let operation = if comm.rank == 0 && !operands.mine.is_in_place() {
         // Rank 0 gets nothing, so it need not have a place for it; what is an error at the others is one here.
         let operation = operands.given(count)?;
-        if operands.mine.address() == operands.into.address() && !operation.mine.is_empty() {
+        let same = operands.mine.address() == operands.into.address() && operands.into.address() != 0;
+        if same && !operation.mine.is_empty() {
             return Err(same_buffer());
         }
         operation

@@ -362,6 +362,11 @@ impl Data {
         (self.count * self.datatype.size()) as usize
     }
 
+    /// The address of its first byte; the datatype alone may say it, as with `MPI_BOTTOM`.
+    pub(crate) fn start(&self) -> usize {
+        self.memory.moved(self.datatype.true_lower_bound()).address()
+    }
+
     /// Whether there is no data.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -375,8 +380,7 @@ impl Data {
 
     /// Copies to another place, as a message would; data that is already there is left alone.
     fn copy_to(&self, to: &Data) -> Result<()> {
-        let start = |data: &Data| data.memory.moved(data.datatype.true_lower_bound()).address();
-        if self.memory.address() == to.memory.address() && start(self) == start(to) {
+        if self.memory.address() == to.memory.address() && self.start() == to.start() {
             return Ok(());
         }
         if self.len() > to.len() {

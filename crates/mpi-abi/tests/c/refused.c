@@ -48,6 +48,19 @@ static void buffers(void) {
     for (int i = 0; i < 64; i++) CHECK(all[i] == rank);
     CHECK(MPI_Allreduce(mine, all, 4, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS && all[3] == size * (size - 1) / 2);
     CHECK(MPI_Allreduce(all, all, 0, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS);
+    /* The same address with other elements behind it is no such case. */
+    MPI_Aint from, to;
+    MPI_Datatype sent, received;
+    int block = 1;
+    MPI_Get_address(mine, &from), MPI_Get_address(all, &to);
+    MPI_Type_create_hindexed(1, &block, &from, MPI_INT, &sent), MPI_Type_create_hindexed(1, &block, &to, MPI_INT, &received);
+    MPI_Type_commit(&sent), MPI_Type_commit(&received);
+    MPI_Datatype sents[16], receiveds[16];
+    int ones[16], zeros[16] = {0}, places[16];
+    for (int i = 0; i < size; i++) sents[i] = sent, receiveds[i] = received, ones[i] = 1, places[i] = 4 * i;
+    CHECK(MPI_Alltoallw(MPI_BOTTOM, ones, zeros, sents, MPI_BOTTOM, ones, places, receiveds, comm) == MPI_SUCCESS);
+    for (int i = 0; i < size; i++) CHECK(all[i] == i);
+    MPI_Type_free(&sent), MPI_Type_free(&received);
 }
 
 static int deleted;
