@@ -15,7 +15,7 @@ use barewire::core::region::{Key, Memory as Kept};
 use barewire::core::{Peer, SendError};
 use barewire::mpi::datatype::Basic;
 use barewire::mpi::error::{Class, Error, Result};
-use barewire::mpi::op::Builtin;
+use barewire::mpi::op::{Builtin, Combine};
 use barewire_sys::map::Segment;
 use barewire_sys::userbuf::UserBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -34,8 +34,9 @@ const LOOKS_AWAKE: u32 = 20_000;
 const NAP: Duration = Duration::from_micros(100);
 /// Operations after which the net is looked after: programs ask for them in loops, waiting for others.
 const OPERATIONS: u32 = 16;
-/// Longest data that is combined on the stack.
-const ON_STACK: usize = 512;
+/// So much is combined at a time, on the stack: of little data and of much.
+const FEW: usize = 64;
+const MANY: usize = 4096;
 
 /// Memory that all processes of a window have.
 pub enum Common {
@@ -257,7 +258,7 @@ impl Window {
         into.map_or(Ok(()), |into| into.take_bytes(&old))
     }
 
-    /// The same for few elements without holes, if that is what they are.
+    /// The same for elements without holes, if that is what they are.
     fn accumulate_solid(
         &self,
         direct: &Direct,
@@ -267,10 +268,7 @@ impl Window {
         op: Builtin,
     ) -> Result<bool> {
         let Some(any) = mine.or(result) else { return Ok(false) };
-        let Some((first, place)) = self.solid(any, target).filter(|(first, _)| first.len() <= ON_STACK)
-        else {
-            return Ok(false);
-        };
+        let Some((first, place)) = self.solid(any, target) else { return Ok(false) };
         let result = match result {
             None => None,
             Some((memory, count, datatype)) => {
@@ -280,25 +278,18 @@ impl Window {
                 }
             }
         };
-        let Some(Ok(combine)) = Basic::from_handle(target.datatype.0).map(|basic| op.accumulate(basic))
-        else {
+        let basic = Basic::from_handle(target.datatype.0);
+        let Some((basic, Ok(combine))) = basic.map(|basic| (basic, op.accumulate(basic))) else {
             return Ok(false);
         };
-        let mut room = [[0u8; ON_STACK]; 3];
-        let [data, old, new] = room.each_mut().map(|room| &mut room[..first.len()]);
-        if mine.is_some() {
-            read(first, data);
-        }
+        let data = mine.is_some().then_some(first);
         let order = direct.order_word(target.rank as usize)?;
         direct.acquire(self, order, true)?;
-        read(place, old);
-        if mine.is_some() {
-            new.copy_from_slice(old);
-            combine(data, new);
-            place.wire_mut(0, new.len()).map(|mut wire| wire.write(new));
+        match first.len() {
+            ..=FEW => combine_solid::<FEW>(combine, basic.size() as usize, data, place, result),
+            _ => combine_solid::<MANY>(combine, basic.size() as usize, data, place, result),
         }
         Direct::leave(order, true);
-        result.and_then(|result| result.wire_mut(0, old.len()).map(|mut wire| wire.write(old)));
         Ok(true)
     }
 
@@ -321,12 +312,38 @@ impl Window {
     }
 }
 
+/// Combines data, if there is some, with what is in a place, and gives the old if somebody wants it. All have the same length.
+fn combine_solid<const MOST: usize>(
+    combine: Combine,
+    element: usize,
+    data: Option<UserBuf>,
+    place: UserBuf,
+    result: Option<UserBuf>,
+) {
+    let mut room = [[0u8; MOST]; 2];
+    let [new, old] = &mut room;
+    let chunk = MOST / element.max(1) * element.max(1);
+    for at in (0..place.len()).step_by(chunk.max(1)) {
+        let len = chunk.min(place.len() - at);
+        let (new, old) = (&mut new[..len], &mut old[..len]);
+        read(place, at, old);
+        data.into_iter().for_each(|data| read(data, at, new));
+        if let Some(result) = result {
+            result.wire_mut(at, len).map(|mut wire| wire.write(old));
+        }
+        if data.is_some() {
+            combine(new, old);
+            place.wire_mut(at, len).map(|mut wire| wire.write(old));
+        }
+    }
+}
+
 fn copy(from: UserBuf, to: UserBuf) {
     if let (Some(mut from), Some(mut to)) = (from.wire_ref(0, from.len()), to.wire_mut(0, to.len())) {
         to.write_from(&mut from);
     }
 }
 
-fn read(from: UserBuf, into: &mut [u8]) {
-    from.wire_ref(0, into.len()).map(|mut wire| wire.read(into));
+fn read(from: UserBuf, at: usize, into: &mut [u8]) {
+    from.wire_ref(at, into.len()).map(|mut wire| wire.read(into));
 }
