@@ -244,6 +244,7 @@ impl Window {
         if self.accumulate_solid(direct, mine, result, target, op)? {
             return Ok(());
         }
+        self.check_elements(target, op)?;
         let Some((rank, head)) = self.pieces(target)? else { return Ok(()) };
         let head = Head { op: handle.0 as u32, ..head };
         let data = mine.map(|(memory, count, datatype)| Data::new(memory, count, datatype)).transpose()?;

@@ -151,7 +151,6 @@ impl Window {
         let only_reads = builtin == Builtin::NoOp;
         if let Some(direct) = &self.direct {
             let mine = (!only_reads).then_some((memory, count, datatype));
-            self.check_elements(&target, builtin)?;
             self.accumulate_direct(direct, mine, result, &target, (builtin, op))?;
             return Ok(Started::default());
         }
@@ -166,7 +165,7 @@ impl Window {
     }
 
     /// An error unless the operation is one for the target's elements.
-    fn check_elements(&self, target: &Target, op: Builtin) -> Result<()> {
+    pub(super) fn check_elements(&self, target: &Target, op: Builtin) -> Result<()> {
         let basic = match Basic::from_handle(target.datatype.0) {
             Some(basic) => basic,
             None => {
