@@ -173,6 +173,22 @@ impl Direct {
     }
 }
 
+/// What an exchange is about: the new word, the one that is expected, and a place for the old one.
+#[derive(Clone, Copy)]
+pub(super) struct Swap {
+    pub new: Memory,
+    pub expected: Memory,
+    pub result: Memory,
+}
+
+/// No word that can be exchanged is longer.
+const WORD_MAX: usize = 16;
+
+#[cold]
+fn no_word() -> Error {
+    Error::new(Class::Buffer, "the buffer is null")
+}
+
 #[cold]
 fn gone() -> Error {
     Error::new(Class::Intern, "a window's memory has no room for its locks")
@@ -298,18 +314,30 @@ impl Window {
     pub(super) fn swap_direct(
         &self,
         direct: &Direct,
+        Swap { new, expected, result }: Swap,
         target: &Target,
-        (expected, new): (&[u8], &[u8]),
-    ) -> Result<Option<Vec<u8>>> {
-        let Some((rank, head)) = self.pieces(target)? else { return Ok(None) };
-        let order = direct.order_word(rank)?;
+    ) -> Result<()> {
+        let word = |memory| (memory, 1, target.datatype);
+        let Some((result, place)) = self.solid(word(result), target) else {
+            // Nobody's, or there is something wrong with it.
+            return self.pieces(target)?.map_or(Ok(()), |_| Err(no_word()));
+        };
+        let bytes = |memory| plain(memory, 1, target.datatype).ok_or_else(no_word);
+        let (new, expected) = (bytes(new)?, bytes(expected)?);
+        let mut words = [[0; WORD_MAX]; 3];
+        let [was, wanted, next] = &mut words;
+        let len = place.len().min(WORD_MAX);
+        read(expected, 0, &mut wanted[..len]);
+        read(new, 0, &mut next[..len]);
+        let order = direct.order_word(target.rank as usize)?;
         direct.acquire(self, order, true)?;
-        let old = self.read(rank, &head);
-        if old == expected {
-            self.write(rank, &head, new);
+        read(place, 0, &mut was[..len]);
+        if was == wanted {
+            place.wire_mut(0, len).map(|mut wire| wire.write(&next[..len]));
         }
         Direct::leave(order, true);
-        Ok(Some(old))
+        result.wire_mut(0, len).map(|mut wire| wire.write(&was[..len]));
+        Ok(())
     }
 }
 

@@ -1,5 +1,6 @@
 //! The origin's side: what the program asks for becomes letters.
 
+use super::direct::Swap;
 use super::letter::{Head, Kind, Letter};
 use super::serve::LETTERS;
 use super::{Flavor, Window, request};
@@ -193,15 +194,11 @@ impl Window {
         if !basic.is_some_and(fits) {
             return Err(Error::new(Class::Type, "the type is none of integers, truth values or bytes"));
         }
-        let (new, expected) = (Data::new(new, 1, datatype)?, Data::new(expected, 1, datatype)?);
         if let Some(direct) = &self.direct {
-            let (place, len) = (Data::new(result, 1, datatype)?, new.len());
-            let words = (expected.packed()?, new.packed()?);
-            let words = (words.0.memory(), words.1.memory());
-            let old = self.swap_direct(direct, &target, (words.0.bytes(0, len)?, words.1.bytes(0, len)?))?;
-            old.map_or(Ok(()), |old| place.take_bytes(&old))?;
+            self.swap_direct(direct, Swap { new, expected, result }, &target)?;
             return Ok(Started::default());
         }
+        let (new, expected) = (Data::new(new, 1, datatype)?, Data::new(expected, 1, datatype)?);
         let into = Buffer::new(result, 1, datatype)?;
         let Some((to, head)) = self.pieces(&target)? else { return Ok(Started::default()) };
         let head = Head { kind: Kind::CompareAndSwap, answer: self.next_answer(), ..head };

@@ -70,8 +70,8 @@ static void groups(void) {
 static void locks(void) {
     long *counter, one = 1, old = -1, result = -1;
     MPI_Win win;
-    MPI_Win_allocate(4 * sizeof(long), sizeof(long), MPI_INFO_NULL, comm, &counter, &win);
-    memset(counter, 0, 4 * sizeof(long));
+    MPI_Win_allocate(5 * sizeof(long), sizeof(long), MPI_INFO_NULL, comm, &counter, &win);
+    memset(counter, 0, 5 * sizeof(long));
     MPI_Barrier(comm);
     for (int i = 0; i < 50; i++) {
         /* Read, change and write under the lock. */
@@ -93,6 +93,16 @@ static void locks(void) {
     MPI_Compare_and_swap(&mine, &zero, &result, MPI_LONG, 0, 2, win);
     MPI_Win_flush_all(win);
     CHECK(result >= 0 && result <= size);
+    /* A counter that everybody raises by swaps alone. */
+    for (int i = 0; i < 50; i++) {
+        long seen = 0, next;
+        do {
+            long expected = seen;
+            next = expected + 1;
+            MPI_Compare_and_swap(&next, &expected, &seen, MPI_LONG, 0, 4, win);
+            MPI_Win_flush(0, win);
+        } while (seen != next - 1);
+    }
     MPI_Request request;
     MPI_Rget_accumulate(&one, 1, MPI_LONG, &old, 1, MPI_LONG, size - 1, 3, 1, MPI_LONG, MPI_REPLACE, win, &request);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
@@ -102,6 +112,7 @@ static void locks(void) {
     if (rank == 0) {
         MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win);
         CHECK(counter[0] == 50L * size && counter[1] == 50L * size && counter[2] >= 1);
+        CHECK(counter[4] == 50L * size);
         MPI_Win_unlock(0, win);
     }
     MPI_Barrier(comm);

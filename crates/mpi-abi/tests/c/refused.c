@@ -113,6 +113,9 @@ static void windows(void) {
     FAILS(MPI_Put(two, 1, MPI_INT, next, 16, 1, MPI_INT, win), MPI_ERR_RMA_RANGE);
     FAILS(MPI_Put(two, 1, MPI_INT, next, -1, 1, MPI_INT, win), MPI_ERR_DISP);
     FAILS(MPI_Compare_and_swap(&value, &expected, &old, MPI_DOUBLE, next, 0, win), MPI_ERR_TYPE);
+    FAILS(MPI_Compare_and_swap(two[0], two[0], two[1], MPI_INT, next, 16, win), MPI_ERR_RMA_RANGE);
+    FAILS(MPI_Compare_and_swap(two[0], two[0], NULL, MPI_INT, next, 0, win), MPI_ERR_BUFFER);
+    CHECK(MPI_Compare_and_swap(two[0], two[0], two[1], MPI_INT, MPI_PROC_NULL, 16, win) == MPI_SUCCESS);
     FAILS(MPI_Accumulate(&value, 1, MPI_DOUBLE, next, 0, 1, MPI_DOUBLE, MPI_BAND, win), MPI_ERR_OP);
     MPI_Win_unlock(next, win);
     MPI_Win_free(&win);
