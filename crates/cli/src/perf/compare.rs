@@ -12,7 +12,8 @@ use super::worker::{Answer, Command};
 /// Us and other libraries, the same work in alternating rounds
 #[derive(Debug, clap::Args)]
 pub struct CompareOptions {
-    /// What to measure: latency, rate, turn (a token round all ranks)
+    /// What to measure: latency, rate, turn (a token round all ranks); between MPIs also halo (both neighbours at once),
+    /// barrier, bcast, allreduce, alltoall
     #[arg(long, value_delimiter = ',', default_value = "latency,rate")]
     what: Vec<String>,
     /// Whom to compare with, by names as `perf peers` shows them, or parts of them; `pipe`, `fifo`, `sysv` and `unix` are
@@ -22,11 +23,25 @@ pub struct CompareOptions {
 }
 
 impl CompareOptions {
-    /// Latency and rate beside whoever is installed.
-    pub fn everybody() -> CompareOptions {
-        CompareOptions { what: vec!["latency".to_owned(), "rate".to_owned()], peers: Vec::new() }
+    /// These beside whoever is installed.
+    pub fn everybody(what: &[&str]) -> CompareOptions {
+        CompareOptions { what: what.iter().map(|&what| what.to_owned()).collect(), peers: Vec::new() }
     }
 }
+
+/// What can be compared, and at which sizes where none are asked for.
+const COMPARISONS: [(&str, &[usize]); 8] = [
+    ("latency", MESSAGES),
+    ("rate", MESSAGES),
+    ("turn", MESSAGES),
+    ("halo", &[624]),
+    ("barrier", &[0]),
+    ("bcast", COLLECTIVES),
+    ("allreduce", COLLECTIVES),
+    ("alltoall", COLLECTIVES),
+];
+const MESSAGES: &[usize] = &[8, 1024, 4096, 64 << 10, 1 << 20];
+const COLLECTIVES: &[usize] = &[8, 1024, 64 << 10, 1 << 20];
 
 /// Whether a peer can do something with so many bytes.
 type Ability = Box<dyn Fn(&str, usize) -> bool>;
@@ -53,12 +68,13 @@ pub fn run(common: &Common, compare: &CompareOptions) -> Result<()> {
 
 /// Measures the comparison.
 pub fn records(common: &Common, compare: &CompareOptions) -> Result<Vec<Record>> {
+    let wanted = wanted(common, compare)?;
     let mut driver = Driver::new(common)?;
     if driver.in_job() {
         bail!("other libraries start their own ranks; run this outside of a job");
     }
     let via = driver.via();
-    let mut rivals = rivals(common, compare, via)?;
+    let mut rivals = rivals(common, compare, &wanted, via)?;
     rivals.retain_mut(|rival| rival.is_up(&driver, via));
     if rivals.is_empty() {
         bail!("there is nobody to compare with");
@@ -69,22 +85,33 @@ pub fn records(common: &Common, compare: &CompareOptions) -> Result<Vec<Record>>
         }
     }
     let mut records = Vec::new();
-    for what in &compare.what {
-        let verb = match what.as_str() {
-            "latency" => "latency",
-            "rate" => "rate",
-            "turn" | "ring" => "turn",
-            other => bail!("there is no comparison called {other}; there are latency, rate and turn"),
-        };
-        for bytes in common.sizes(&[8, 1024, 4096, 64 << 10, 1 << 20]) {
-            records.extend(one_size(&mut driver, &mut rivals, verb, via, bytes)?);
-            rivals.retain(|rival| !rival.failed);
-        }
+    for (verb, bytes) in wanted {
+        records.extend(one_size(&mut driver, &mut rivals, verb, via, bytes)?);
+        rivals.retain(|rival| !rival.failed);
     }
     Ok(records)
 }
 
-fn rivals(common: &Common, compare: &CompareOptions, via: Via) -> Result<Vec<Rival>> {
+/// Something to compare, at a size.
+type Wanted = (&'static str, usize);
+
+/// All that was asked for.
+fn wanted(common: &Common, compare: &CompareOptions) -> Result<Vec<Wanted>> {
+    let mut wanted = Vec::new();
+    for what in &compare.what {
+        let Some((verb, sizes)) = COMPARISONS.into_iter().find(|(verb, _)| verb == what) else {
+            let known = COMPARISONS.map(|(verb, _)| verb).join(", ");
+            bail!("there is no comparison called {what}; there are {known}");
+        };
+        // A barrier has no size.
+        let sizes = if verb == "barrier" { sizes.to_vec() } else { common.sizes(sizes) };
+        wanted.extend(sizes.into_iter().map(|bytes| (verb, bytes)));
+    }
+    Ok(wanted)
+}
+
+/// Those who were asked for, are here, and can do something of what is wanted.
+fn rivals(common: &Common, compare: &CompareOptions, wanted: &[Wanted], via: Via) -> Result<Vec<Rival>> {
     let ranks = common.ranks;
     let asked = |name: &str| {
         let name = name.to_lowercase();
@@ -92,7 +119,8 @@ fn rivals(common: &Common, compare: &CompareOptions, via: Via) -> Result<Vec<Riv
     };
     let mut rivals = Vec::new();
     for peer in peers::all() {
-        if !compare.peers.is_empty() && !asked(peer.name()) {
+        let able = wanted.iter().any(|&(verb, bytes)| peer.can(verb, via, ranks, bytes));
+        if !able || (!compare.peers.is_empty() && !asked(peer.name())) {
             continue;
         }
         if let Some(command) = peer.missing() {
@@ -113,7 +141,9 @@ fn rivals(common: &Common, compare: &CompareOptions, via: Via) -> Result<Vec<Riv
     }
     // Ways that our own ranks can go: the system's, and, to test the comparison itself, our own.
     let system = ["pipe", "fifo", "sysv", "unix"].map(|api| (api, api));
-    for (word, api) in system.into_iter().chain([("ourselves", "message")]) {
+    let able = |verb: &str| matches!(verb, "latency" | "rate");
+    let ways = system.into_iter().chain([("ourselves", "message")]);
+    for (word, api) in ways.filter(|_| wanted.iter().any(|(verb, _)| able(verb))) {
         let is_default = word != "ourselves" && compare.peers.is_empty() && via == Via::Shm && ranks == 2;
         if !is_default && !compare.peers.iter().any(|peer| peer == word) {
             continue;
@@ -122,7 +152,7 @@ fn rivals(common: &Common, compare: &CompareOptions, via: Via) -> Result<Vec<Riv
         let api = if word == "ourselves" { beside.clone() } else { api.to_owned() };
         let running = Box::new(Ourselves::new(Driver::new(common)?, &api, via, ranks));
         let version = if word == "ourselves" { env!("CARGO_PKG_VERSION") } else { "of this kernel" };
-        let can = Box::new(|what: &str, _| what != "turn");
+        let can = Box::new(move |what: &str, _| able(what));
         let (name, version) = (word.to_owned(), version.to_owned());
         rivals.push(Rival { name, version, beside, running, can, failed: false });
     }

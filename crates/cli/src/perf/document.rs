@@ -231,11 +231,25 @@ fn held_by(rung: &str) -> &'static str {
     }
 }
 
+/// Ranks that are compared in a crowd, whatever the machine.
+const CROWDS: [u32; 3] = [4, 8, 16];
+
 fn compare_part(common: &Common, known: &[Record]) -> Result<String> {
-    let records = compare::records(common, &compare::CompareOptions::everybody())?;
+    let beside = |ranks: u32, what: &[&str], bytes: &[usize]| {
+        let common = Common { ranks, bytes: bytes.to_vec(), ..common.clone() };
+        compare::records(&common, &compare::CompareOptions::everybody(what))
+    };
+    let mut records = beside(2, &["latency", "rate"], &common.bytes)?;
+    records.extend(beside(2, &["barrier", "bcast", "allreduce", "alltoall"], &common.bytes)?);
+    for ranks in CROWDS {
+        records.extend(beside(ranks, &["allreduce", "turn"], &[8])?);
+        records.extend(beside(ranks, &["alltoall"], &[1024])?);
+        records.extend(beside(ranks, &["halo"], &[624])?);
+    }
     let columns: &[Column] = &[
         WHAT,
         SIZE,
+        ("ranks", |r| r.ranks.to_string()),
         ("ours", |r| format!("{} {}", r.api, time(r.mean_ns))),
         ("peer", |r| r.peer.clone().unwrap_or_default()),
         ("theirs", |r| figure(r, "peer_ns")),
@@ -253,9 +267,10 @@ fn compare_part(common: &Common, known: &[Record]) -> Result<String> {
     for r in lost {
         let _ = writeln!(
             text,
-            "- {} at {} against {}: {}",
+            "- {} at {} on {} ranks against {}: {}",
             r.bench,
             size(r.bytes),
+            r.ranks,
             r.peer.as_deref().unwrap_or_default(),
             reasons::why_slower(r, known)
         );

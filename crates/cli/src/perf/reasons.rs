@@ -6,7 +6,7 @@ use super::record::{Record, size, time};
 /// What we do at that size that takes time, from what else the run has measured.
 pub fn why_slower(lost: &Record, known: &[Record]) -> String {
     let reason = match (lost.bytes, lost.bench.as_str()) {
-        (_, "turn") => None,
+        (_, "turn" | "halo" | "barrier" | "bcast" | "allreduce" | "alltoall") => None,
         (0..=4096, "latency") => rungs(lost, known),
         (0..=4096, _) => parts(lost, known),
         _ => copies(lost, known),
@@ -78,7 +78,13 @@ fn copies(lost: &Record, known: &[Record]) -> Option<String> {
 
 fn in_words(lost: &Record) -> &'static str {
     match (lost.bytes, lost.bench.as_str()) {
-        (_, "turn") => "every hop waits until the system schedules the next rank.",
+        _ if lost.ranks > 2 => "every step waits until the system schedules the ranks that it needs.",
+        (0..=4096, "halo" | "barrier" | "bcast" | "allreduce" | "alltoall") => {
+            "every rank waits for a line of every other, and the checks of the C interface come on top."
+        }
+        (_, "bcast" | "allreduce" | "alltoall") => {
+            "the bytes are copied into common memory and out of it, which the caches of both have to share."
+        }
         (0..=4096, _) => "short messages pay for matching and for the checks of the C interface.",
         (4097..=65536, _) => "this size goes through the pool in packets, copied in and out.",
         _ => "both sides copy in turn; who copies once from the sender's memory moves more.",

@@ -143,8 +143,10 @@ impl Peer for Mpi {
         found.unwrap_or_else(|| first_line(Command::new(prefix.join("bin/mpiexec")).arg("--version")))
     }
 
-    fn can(&self, what: &str, via: Via, _: u32, _: usize) -> bool {
-        matches!(what, "latency" | "rate" | "turn") && via != Via::Sim
+    fn can(&self, what: &str, via: Via, ranks: u32, bytes: usize) -> bool {
+        // The program has so much memory for what everybody sends everybody.
+        let fits = what != "alltoall" || bytes * ranks as usize <= 8 << 20;
+        fits && via != Via::Sim
     }
 
     fn start(&self, ranks: u32, via: Via, pin: bool) -> Result<Box<dyn Running>> {
