@@ -2,6 +2,19 @@
 //!
 //! A sender pays one load of a line that hardly ever changes, and a system call only when its receiver really sleeps.
 //! The receiver's side is an fd, so one `epoll` waits for neighbours in shared memory and for sockets alike.
+//!
+//! ```
+//! use barewire_sys::bell::{Bell, Ringer};
+//! use barewire_sys::rustix::event::{PollFd, PollFlags, Timespec, poll};
+//! let bell = Bell::create().unwrap();
+//! let [flag, event] = bell.fds().map(|fd| fd.try_clone_to_owned().unwrap());
+//! bell.doze();
+//! let sender = std::thread::spawn(move || Ringer::open(flag, event).unwrap().ring());
+//! let limit = Timespec { tv_sec: 10, tv_nsec: 0 };
+//! assert_eq!(poll(&mut [PollFd::new(&bell.fd(), PollFlags::IN)], Some(&limit)), Ok(1), "woken");
+//! bell.wake();
+//! assert!(sender.join().unwrap(), "the sender knew that it had to ring");
+//! ```
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -15,6 +28,17 @@ const SLEEPING: usize = 0;
 const BARRIERS: usize = 64;
 
 /// The receiver's side of its own doorbell.
+///
+/// ```
+/// use barewire_sys::bell::{Bell, Ringer};
+/// let bell = Bell::create().unwrap();
+/// # let [flag, event] = bell.fds().map(|fd| fd.try_clone_to_owned().unwrap());
+/// # let ringer = Ringer::open(flag, event).unwrap();
+/// bell.doze();
+/// // Here it looks for messages once more, and finds one: it need not wait at all.
+/// bell.wake();
+/// assert!(!ringer.ring(), "it does not sleep, so senders make no system call");
+/// ```
 #[derive(Debug)]
 pub struct Bell {
     segment: Segment,
@@ -23,6 +47,14 @@ pub struct Bell {
 
 impl Bell {
     /// A doorbell nobody sleeps on yet.
+    ///
+    /// ```
+    /// use barewire_sys::bell::Bell;
+    /// # use barewire_sys::rustix::event::{PollFd, PollFlags, Timespec, poll};
+    /// let bell = Bell::create().unwrap();
+    /// let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    /// assert_eq!(poll(&mut [PollFd::new(&bell.fd(), PollFlags::IN)], Some(&at_once)), Ok(0), "nobody has rung");
+    /// ```
     pub fn create() -> Result<Bell, MapError> {
         let segment = Segment::create("barewire-bell", 4096)?;
         let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
@@ -33,21 +65,69 @@ impl Bell {
     }
 
     /// The descriptors a sender needs: the flag's memory and the eventfd.
+    ///
+    /// ```
+    /// use barewire_sys::bell::{Bell, Ringer};
+    /// use barewire_sys::map::Segment;
+    /// let bell = Bell::create().unwrap();
+    /// let [flag, event] = bell.fds().map(|fd| fd.try_clone_to_owned().unwrap());
+    /// assert!(Segment::open(flag.try_clone().unwrap(), true).is_ok(), "the flag is in shared memory");
+    /// assert!(Segment::open(event.try_clone().unwrap(), true).is_err(), "the other is none");
+    /// assert!(Ringer::open(flag, event).is_ok(), "both make a ringer");
+    /// ```
     pub fn fds(&self) -> [BorrowedFd<'_>; 2] {
         [self.segment.fd(), self.event.as_fd()]
     }
 
     /// What to wait on: readable once somebody rang.
+    ///
+    /// ```
+    /// # use barewire_sys::bell::{Bell, Ringer};
+    /// # use barewire_sys::rustix::event::{PollFd, PollFlags, Timespec, poll};
+    /// # let bell = Bell::create().unwrap();
+    /// # let [flag, event] = bell.fds().map(|fd| fd.try_clone_to_owned().unwrap());
+    /// # let ringer = Ringer::open(flag, event).unwrap();
+    /// let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    /// let has_rung = || poll(&mut [PollFd::new(&bell.fd(), PollFlags::IN)], Some(&at_once)) == Ok(1);
+    /// assert!(!has_rung());
+    /// ringer.ring_now();
+    /// assert!(has_rung() && has_rung(), "and stays so until it wakes");
+    /// ```
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
     }
 
     /// Says "I sleep from now on". Look for messages once more after this, and only then wait on the fd.
+    ///
+    /// ```
+    /// # use barewire_sys::bell::{Bell, Ringer};
+    /// # let bell = Bell::create().unwrap();
+    /// let fds = || bell.fds().map(|fd| fd.try_clone_to_owned().unwrap());
+    /// let [one, other] = [fds(), fds()].map(|[flag, event]| Ringer::open(flag, event).unwrap());
+    /// bell.doze();
+    /// assert!(one.ring());
+    /// assert!(!other.ring(), "of several senders one rings");
+    /// ```
     pub fn doze(&self) {
         doorbell::doze(self.flag());
     }
 
     /// Says "I am awake" and forgets earlier rings.
+    ///
+    /// ```
+    /// # use barewire_sys::bell::{Bell, Ringer};
+    /// # use barewire_sys::rustix::event::{PollFd, PollFlags, Timespec, poll};
+    /// # let bell = Bell::create().unwrap();
+    /// # let [flag, event] = bell.fds().map(|fd| fd.try_clone_to_owned().unwrap());
+    /// # let ringer = Ringer::open(flag, event).unwrap();
+    /// # let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    /// # let has_rung = || poll(&mut [PollFd::new(&bell.fd(), PollFlags::IN)], Some(&at_once)) == Ok(1);
+    /// bell.doze();
+    /// ringer.ring();
+    /// assert!(has_rung());
+    /// bell.wake();
+    /// assert!(!has_rung() && !ringer.ring());
+    /// ```
     pub fn wake(&self) {
         doorbell::wake(self.flag());
         let mut count = [0; 8];
@@ -60,6 +140,17 @@ impl Bell {
 }
 
 /// A sender's side of its receiver's doorbell.
+///
+/// ```
+/// use barewire_sys::bell::{Bell, Ringer};
+/// let bells = [Bell::create().unwrap(), Bell::create().unwrap()];
+/// let ringers = bells.each_ref().map(|bell| {
+///     let [flag, event] = bell.fds().map(|fd| fd.try_clone_to_owned().unwrap());
+///     Ringer::open(flag, event).unwrap()
+/// });
+/// bells[1].doze();
+/// assert_eq!(ringers.map(|ringer| ringer.ring()), [false, true], "one for each receiver");
+/// ```
 #[derive(Debug)]
 pub struct Ringer {
     segment: Segment,
@@ -94,6 +185,17 @@ impl Ringer {
     }
 
     /// After publishing: wakes the receiver if it sleeps, and says whether it did.
+    ///
+    /// ```
+    /// # use barewire_sys::bell::{Bell, Ringer};
+    /// # let bell = Bell::create().unwrap();
+    /// # let [flag, event] = bell.fds().map(|fd| fd.try_clone_to_owned().unwrap());
+    /// # let ringer = Ringer::open(flag, event).unwrap();
+    /// assert!(!ringer.ring(), "awake");
+    /// bell.doze();
+    /// assert!(ringer.ring(), "asleep until now");
+    /// assert!(!ringer.ring(), "rung already");
+    /// ```
     #[inline(always)]
     pub fn ring(&self) -> bool {
         let must = doorbell::must_ring(word(&self.segment, SLEEPING), self.order);
@@ -104,12 +206,36 @@ impl Ringer {
     }
 
     /// Wakes the receiver, whatever its flag says.
+    ///
+    /// ```
+    /// # use barewire_sys::bell::{Bell, Ringer};
+    /// # let bell = Bell::create().unwrap();
+    /// let [flag, event] = bell.fds().map(|fd| fd.try_clone_to_owned().unwrap());
+    /// let count = event.try_clone().unwrap();
+    /// let ringer = Ringer::open(flag, event).unwrap();
+    /// ringer.ring_now();
+    /// ringer.ring_now();
+    /// let mut rings = [0; 8];
+    /// barewire_sys::rustix::io::read(&count, &mut rings).unwrap();
+    /// assert_eq!(u64::from_ne_bytes(rings), 2, "though nobody slept");
+    /// ```
     #[cold]
     pub fn ring_now(&self) {
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 
     /// How a look at flags in this peer's shared memory is ordered behind a publication.
+    ///
+    /// ```
+    /// use barewire_sys::{doorbell::must_ring, sync::{AtomicU32, SenderOrder}};
+    /// # use barewire_sys::bell::{Bell, Ringer};
+    /// # let bell = Bell::create().unwrap();
+    /// # let [flag, event] = bell.fds().map(|fd| fd.try_clone_to_owned().unwrap());
+    /// # let ringer = Ringer::open(flag, event).unwrap();
+    /// let wants_room = AtomicU32::new(1); // another flag of the same peer
+    /// assert!(must_ring(&wants_room, ringer.order()) && !must_ring(&wants_room, ringer.order()));
+    /// assert!([SenderOrder::Fence, SenderOrder::of_this_process()].contains(&ringer.order()));
+    /// ```
     pub fn order(&self) -> SenderOrder {
         self.order
     }

@@ -1,4 +1,13 @@
 //! An allocator that counts: for tests that show that a path allocates nothing.
+//!
+//! ```
+//! use barewire_sys::counting::Counting;
+//! #[global_allocator]
+//! static COUNTING: Counting = Counting::new();
+//! let mut bytes = Vec::with_capacity(100);
+//! assert_eq!(COUNTING.during(|| bytes.extend([7u8; 100])), 0, "there was room");
+//! assert_eq!(COUNTING.during(|| bytes.push(7)), 1, "and now there was none");
+//! ```
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,12 +27,28 @@ pub struct Counting {
 
 impl Counting {
     /// An allocator that has counted nothing yet.
+    ///
+    /// ```
+    /// # use barewire_sys::counting::Counting;
+    /// static COUNTING: Counting = Counting::new();
+    /// assert_eq!(COUNTING.during(|| drop(vec![1])), 0, "it is not the global one, so it sees nothing");
+    /// ```
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Counting {
         Counting { allocations: AtomicU64::new(0) }
     }
 
     /// Allocations that happen, in any thread, while `body` runs.
+    ///
+    /// ```
+    /// use std::hint::black_box;
+    /// # use barewire_sys::counting::Counting;
+    /// # #[global_allocator]
+    /// # static COUNTING: Counting = Counting::new();
+    /// let boxes = COUNTING.during(|| (0..3).for_each(|n| drop(black_box(Box::new(n)))));
+    /// assert_eq!(boxes, 3);
+    /// assert_eq!(COUNTING.during(|| { black_box([0; 100]); }), 0, "it is on the stack");
+    /// ```
     pub fn during(&self, body: impl FnOnce()) -> u64 {
         let before = self.allocations.load(Ordering::Relaxed);
         body();

@@ -4,6 +4,16 @@
 //! sees it, which affinity masks and control groups make smaller than the machine itself. Everything here comes
 //! from system calls and from text under `/proc` and `/sys`; the parsers take that text as `&str`, believe
 //! none of it, and where a file is missing or makes no sense a default stands in.
+//!
+//! ```
+//! use barewire_sys::cpu::{Share, Topology, allowed_cpus, usable_cpus};
+//! let (machine, cpus) = (Topology::read(), allowed_cpus());
+//! // Where to put two ranks: the second on the processor that is nearest to the first's.
+//! let second = cpus.iter().skip(1).min_by_key(|&&cpu| machine.share(cpus[0], cpu));
+//! assert_eq!(second.is_none(), cpus.len() == 1);
+//! assert!(second.is_none_or(|&cpu| machine.share(cpus[0], cpu) > Share::Cpu));
+//! assert!(usable_cpus() <= cpus.len());
+//! ```
 
 mod clock;
 #[cfg(not(loom))]
@@ -32,6 +42,13 @@ pub use topology::{Caches, Place, Share, Topology};
 pub use usage::{cpu_time, waited_for_a_processor};
 
 /// A logical processor, by the kernel's number.
+///
+/// ```
+/// use barewire_sys::cpu::{Cpu, parse_cpu_list};
+/// let cpus = parse_cpu_list("8,2-3").unwrap();
+/// assert_eq!(cpus.iter().min(), Some(&Cpu(2)));
+/// assert_eq!(cpus.iter().max().map(|cpu| cpu.0), Some(8));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cpu(pub u32);
 

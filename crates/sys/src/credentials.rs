@@ -1,4 +1,15 @@
 //! Who is at the other end of a local socket, as the kernel vouches for it.
+//!
+//! ```
+//! use barewire_sys::{credentials, rustix::process::getuid};
+//! use std::os::fd::AsFd;
+//! fn is_ours(socket: &impl AsFd) -> bool {
+//!     credentials::of(socket).is_ok_and(|who| who.uid == getuid())
+//! }
+//! let (here, there) = std::os::unix::net::UnixStream::pair().unwrap();
+//! assert!(is_ours(&here) && is_ours(&there));
+//! assert!(!is_ours(&std::fs::File::open("/dev/null").unwrap()), "nobody vouches for a file");
+//! ```
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -6,6 +17,14 @@ use std::os::fd::{AsFd, AsRawFd};
 use rustix::process::{Pid, Uid};
 
 /// A process at the other end of a local socket.
+///
+/// ```
+/// use barewire_sys::credentials::{self, Credentials};
+/// use barewire_sys::rustix::process::{getpid, getuid};
+/// let (here, _there) = std::os::unix::net::UnixStream::pair().unwrap();
+/// let who = credentials::of(&here).unwrap();
+/// assert_eq!(who, Credentials { pid: Some(getpid()), uid: getuid() }, "both ends are ours");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credentials {
     /// Its number; none if it is in a namespace that we cannot see into.

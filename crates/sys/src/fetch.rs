@@ -1,4 +1,15 @@
 //! Copying straight out of another process's memory, where the kernel allows it.
+//!
+//! ```
+//! use barewire_sys::{fetch::fetch, rustix::process::getpid, wirebuf::{Places, WireMut, WireRef}};
+//! let (mut head, mut body) = ([0; 4], [0; 6]);
+//! let mut places = Places::default();
+//! assert!(places.push(WireMut::new(&mut head)) && places.push(WireMut::new(&mut body)));
+//! match fetch(getpid(), WireRef::new(b"HEADa body").address(), places) {
+//!     Ok(()) => assert_eq!((&head, &body), (b"HEAD", b"a body")),
+//!     Err(refused) => println!("the kernel does not allow it here: {refused}"),
+//! }
+//! ```
 
 use std::io;
 

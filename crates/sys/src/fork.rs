@@ -1,6 +1,21 @@
 //! Fork detection: a page that the kernel wipes in the child.
 //!
 //! An endpoint's rings have exactly one producer and one consumer; after `fork` there would be two of each. The check is one load.
+//!
+//! ```
+//! let guard = barewire_sys::fork::Guard::new();
+//! // SAFETY: the child looks at the guard and ends; it runs nothing else of this program.
+//! let child = unsafe { libc::fork() };
+//! if child == 0 {
+//!     // SAFETY: as above.
+//!     unsafe { libc::_exit(i32::from(guard.is_parent())) }
+//! }
+//! let mut status = -1;
+//! // SAFETY: writes the status of our own child to our own variable.
+//! unsafe { libc::waitpid(child, &raw mut status, 0) };
+//! assert_eq!(status, 0, "the child knows that it is one");
+//! assert!(guard.is_parent());
+//! ```
 
 use std::ptr::NonNull;
 
@@ -26,6 +41,13 @@ unsafe impl Sync for Guard {}
 
 impl Guard {
     /// A guard for the calling process.
+    ///
+    /// ```
+    /// use barewire_sys::fork::Guard;
+    /// let (one, other) = (Guard::new(), Guard::new());
+    /// drop(one);
+    /// assert!(other.is_parent(), "each has a page of its own");
+    /// ```
     pub fn new() -> Guard {
         let bytes = rustix::param::page_size();
         let prot = ProtFlags::READ | ProtFlags::WRITE;
@@ -46,6 +68,12 @@ impl Guard {
     }
 
     /// False in a child forked after the guard was made.
+    ///
+    /// ```
+    /// let guard = barewire_sys::fork::Guard::new();
+    /// let in_a_thread = std::thread::scope(|scope| scope.spawn(|| guard.is_parent()).join());
+    /// assert!(in_a_thread.unwrap(), "a thread is no child");
+    /// ```
     #[inline(always)]
     pub fn is_parent(&self) -> bool {
         // SAFETY: the page is mapped until drop; volatile, because the kernel changes it behind the compiler's back.

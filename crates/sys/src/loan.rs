@@ -4,6 +4,23 @@
 //! lives only as long as the dispatch. The dispatcher keeps a [`Lender`]; the future keeps a [`Borrower`]. Within
 //! [`Lender::lend`], and only on the thread that lends, [`Borrower::with`] reaches the value. At any other time, on
 //! any other thread, and while it is being reached already, `with` finds nothing. No lock, no locked instruction.
+//!
+//! ```
+//! use barewire_sys::loan::{Borrower, Family, Lender};
+//! struct Packet;
+//! impl Family for Packet {
+//!     type Of<'a> = &'a [u8];
+//! }
+//! // A handler that is kept, and so has no lifetime, reads the packet of the moment.
+//! fn handler(packet: Borrower<Packet>) -> Box<dyn Fn() -> Option<usize>> {
+//!     Box::new(move || packet.with(|bytes| bytes.len()))
+//! }
+//! let mut lender = Lender::new();
+//! let handle = handler(lender.borrower());
+//! assert_eq!(lender.lend(&mut &b"abc"[..], &handle), Some(3));
+//! assert_eq!(lender.lend(&mut &b"de"[..], &handle), Some(2));
+//! assert_eq!(handle(), None, "nothing is lent between packets");
+//! ```
 
 use std::cell::{Cell, UnsafeCell};
 use std::marker::PhantomData;
@@ -46,6 +63,23 @@ pub trait Family: 'static {
 pub struct Lender<F: Family>(Arc<Slot<F>>);
 
 /// The side that borrows, any number of times.
+///
+/// ```
+/// use barewire_sys::loan::{Family, Lender};
+/// # struct Number;
+/// # impl Family for Number {
+/// #     type Of<'a> = &'a mut u32;
+/// # }
+/// let mut lender = Lender::<Number>::new();
+/// let first = lender.borrower();
+/// let second = first.clone();
+/// let mut number = 1;
+/// lender.lend(&mut &mut number, || {
+///     first.with(|number| **number += 10);
+///     second.with(|number| **number *= 2);
+/// });
+/// assert_eq!(number, 22, "both reach the same value");
+/// ```
 #[derive(Debug)]
 pub struct Borrower<F: Family>(Arc<Slot<F>>);
 
@@ -78,6 +112,16 @@ impl<F: Family> Default for Lender<F> {
 
 impl<F: Family> Lender<F> {
     /// A lender with nothing lent.
+    ///
+    /// ```
+    /// use barewire_sys::loan::{Family, Lender};
+    /// # struct Number;
+    /// # impl Family for Number {
+    /// #     type Of<'a> = &'a mut u32;
+    /// # }
+    /// let lender = Lender::<Number>::new();
+    /// assert_eq!(lender.borrower().with(|number| **number), None);
+    /// ```
     pub fn new() -> Lender<F> {
         Lender(Arc::new(Slot {
             thread: AtomicU64::new(NOBODY),
@@ -87,11 +131,37 @@ impl<F: Family> Lender<F> {
     }
 
     /// A handle that reaches whatever is lent.
+    ///
+    /// ```
+    /// use barewire_sys::loan::{Family, Lender};
+    /// # struct Number;
+    /// # impl Family for Number {
+    /// #     type Of<'a> = &'a mut u32;
+    /// # }
+    /// let mut lender = Lender::<Number>::new();
+    /// let before = lender.borrower();
+    /// assert_eq!(lender.lend(&mut &mut 5, || before.with(|number| **number)), Some(5));
+    /// drop(lender);
+    /// assert_eq!(before.with(|number| **number), None, "it may outlive the lender");
+    /// ```
     pub fn borrower(&self) -> Borrower<F> {
         Borrower(Arc::clone(&self.0))
     }
 
     /// Lends `value` to the borrowers on this thread while `body` runs.
+    ///
+    /// ```
+    /// use barewire_sys::loan::{Family, Lender};
+    /// # struct Line;
+    /// # impl Family for Line {
+    /// #     type Of<'a> = &'a mut String;
+    /// # }
+    /// let mut lender = Lender::<Line>::new();
+    /// let borrower = lender.borrower();
+    /// let mut line = String::from("one");
+    /// let len = lender.lend(&mut &mut line, || borrower.with(|line| { line.push_str(" more"); line.len() }));
+    /// assert_eq!((len, &*line), (Some(8), "one more"));
+    /// ```
     #[inline]
     pub fn lend<R>(&mut self, value: &mut F::Of<'_>, body: impl FnOnce() -> R) -> R {
         let slot = &*self.0;
@@ -107,6 +177,20 @@ impl<F: Family> Lender<F> {
 
 impl<F: Family> Borrower<F> {
     /// Runs `body` on the value that is lent on this thread, if there is one and nobody is at it already.
+    ///
+    /// ```
+    /// use barewire_sys::loan::{Family, Lender};
+    /// # struct Number;
+    /// # impl Family for Number {
+    /// #     type Of<'a> = &'a mut u32;
+    /// # }
+    /// let mut lender = Lender::<Number>::new();
+    /// let borrower = lender.borrower();
+    /// lender.lend(&mut &mut 5, || {
+    ///     assert_eq!(borrower.with(|_| borrower.with(|_| ())), Some(None), "one at a time");
+    ///     std::thread::scope(|scope| scope.spawn(|| assert!(borrower.with(|_| ()).is_none(), "not lent there")).join()).unwrap();
+    /// });
+    /// ```
     #[inline]
     pub fn with<R>(&self, body: impl for<'a> FnOnce(&mut F::Of<'a>) -> R) -> Option<R> {
         let slot = &*self.0;
@@ -145,6 +229,13 @@ impl<F> Drop for Restore<'_, F> {
 const NOBODY: u64 = 0;
 
 /// This thread's number, which no other thread has or will have.
+///
+/// ```
+/// use barewire_sys::loan::this_thread;
+/// let here = this_thread();
+/// let there = std::thread::spawn(this_thread).join().unwrap();
+/// assert!(here != there && here == this_thread());
+/// ```
 #[inline(always)]
 pub fn this_thread() -> u64 {
     thread_local!(static NUMBER: Cell<u64> = const { Cell::new(NOBODY) });

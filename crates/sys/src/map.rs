@@ -3,6 +3,18 @@
 //! A [`Segment`] is a memfd and one mapping of it. Its pages are reserved when it is made (`fallocate`), so running
 //! out of memory is an error with a size in it and never a bus error later. What a peer may write is reachable
 //! only through bounds-checked copies and atomics.
+//!
+//! ```
+//! use barewire_sys::{map::Segment, sync::Ordering};
+//! let ours = Segment::create("a counter", 4096).unwrap();
+//! let theirs = Segment::open(ours.fd().try_clone_to_owned().unwrap(), true).unwrap();
+//! std::thread::scope(|scope| {
+//!     for segment in [&ours, &theirs] {
+//!         scope.spawn(|| (0..1000).for_each(|_| { segment.atomic_u64(8).unwrap().fetch_add(1, Ordering::Relaxed); }));
+//!     }
+//! });
+//! assert_eq!(ours.atomic_u64(8).unwrap().load(Ordering::Relaxed), 2000, "two mappings of the same memory");
+//! ```
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
@@ -42,6 +54,15 @@ unsafe impl Send for Segment {}
 unsafe impl Sync for Segment {}
 
 /// Why shared memory could not be made or mapped.
+///
+/// ```
+/// use barewire_sys::map::{MapError, Segment};
+/// let too_much = Segment::create("example", 1 << 60).unwrap_err();
+/// assert!(matches!(too_much, MapError::NoRoom { bytes, .. } if bytes == 1 << 60));
+/// let file = std::fs::File::open("/dev/null").unwrap();
+/// let from_a_liar = Segment::open(file.into(), false).unwrap_err();
+/// assert_eq!(from_a_liar.to_string(), "shared memory from a peer is not usable: it is not a memfd");
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MapError {
@@ -73,6 +94,15 @@ pub enum MapError {
 
 impl Segment {
     /// Makes `bytes` (rounded up to pages) of zeroed shared memory. `label` shows in /proc/PID/maps only.
+    ///
+    /// ```
+    /// use barewire_sys::map::Segment;
+    /// let segment = Segment::create("example", 5000).unwrap();
+    /// assert!(segment.len() >= 5000 && segment.len() % 4096 == 0);
+    /// let mut last = [1; 100];
+    /// assert!(segment.read(segment.len() - 100, &mut last));
+    /// assert_eq!(last, [0; 100]);
+    /// ```
     pub fn create(label: &str, bytes: usize) -> Result<Segment, MapError> {
         let len = round_to_page(bytes).ok_or(MapError::NoRoom { bytes, errno: Errno::NOMEM })?;
         let fd = new_memfd(label, len, MemfdFlags::empty())?;
@@ -80,6 +110,13 @@ impl Segment {
     }
 
     /// Like [`Segment::create`], in huge pages if the system has them to spare, else in normal pages with the advice to merge them.
+    ///
+    /// ```
+    /// use barewire_sys::map::Segment;
+    /// let segment = Segment::create_large("example", 3 << 20).unwrap();
+    /// assert!(segment.len() >= 3 << 20, "it may be a bit larger");
+    /// assert!(segment.write((3 << 20) - 3, b"end"));
+    /// ```
     pub fn create_large(label: &str, bytes: usize) -> Result<Segment, MapError> {
         const HUGE: usize = 2 << 20;
         if bytes >= HUGE {
@@ -107,13 +144,23 @@ impl Segment {
 
     /// Like [`Segment::create`], with the bytes from `twice_from` on mapped a second time behind the end, so that what
     /// wraps around is still contiguous. `twice_from` and `bytes` must be multiples of the page size.
-    pub fn create_mirrored(label: &str, bytes: usize, twice_from: usize) -> Result<Segment, MapError> {
+    pub(crate) fn create_mirrored(label: &str, bytes: usize, twice_from: usize) -> Result<Segment, MapError> {
         let fd = new_memfd(label, bytes, MemfdFlags::empty())?;
         Segment::map(fd, bytes, Some(twice_from), true)
     }
 
     /// Maps a memfd received from a peer. It must be sealed against shrinking, so that its owner cannot take the pages
     /// away under us.
+    ///
+    /// ```
+    /// use barewire_sys::map::{MapError, Segment};
+    /// use barewire_sys::rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+    /// let fd = memfd_create("theirs", MemfdFlags::ALLOW_SEALING).unwrap();
+    /// ftruncate(&fd, 1 << 16).unwrap();
+    /// assert!(matches!(Segment::open(fd.try_clone().unwrap(), true), Err(MapError::Unfit { .. })), "it could shrink");
+    /// fcntl_add_seals(&fd, SealFlags::SHRINK).unwrap();
+    /// assert_eq!(Segment::open(fd, true).unwrap().len(), 1 << 16);
+    /// ```
     pub fn open(fd: OwnedFd, writable: bool) -> Result<Segment, MapError> {
         let len = checked_size(&fd)?;
         Segment::map(fd, len, None, writable)
@@ -133,7 +180,7 @@ impl Segment {
     }
 
     /// [`Segment::open`] for a mirrored segment; `bytes` is the size it must have.
-    pub fn open_mirrored(fd: OwnedFd, bytes: usize, twice_from: usize) -> Result<Segment, MapError> {
+    pub(crate) fn open_mirrored(fd: OwnedFd, bytes: usize, twice_from: usize) -> Result<Segment, MapError> {
         if checked_size(&fd)? != bytes {
             return Err(MapError::Unfit { reason: "its size is not the one announced" });
         }
@@ -185,31 +232,70 @@ impl Segment {
     }
 
     /// Bytes of memory behind the mapping.
+    ///
+    /// ```
+    /// # use barewire_sys::map::Segment;
+    /// let mine = Segment::create("example", 1 << 16).unwrap();
+    /// let theirs = Segment::open(mine.fd().try_clone_to_owned().unwrap(), false).unwrap();
+    /// assert_eq!((mine.len(), theirs.len()), (1 << 16, 1 << 16));
+    /// ```
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// Where it is mapped; the memory is there as long as the segment is.
+    ///
+    /// ```
+    /// # use barewire_sys::map::Segment;
+    /// let mine = Segment::create("example", 4096).unwrap();
+    /// let again = Segment::open(mine.fd().try_clone_to_owned().unwrap(), true).unwrap();
+    /// assert_ne!(mine.address(), again.address(), "the same memory, at two places");
+    /// assert_eq!(mine.wire_ref(100, 1).unwrap().address(), mine.address() as u64 + 100);
+    /// ```
     pub fn address(&self) -> usize {
         self.base.as_ptr().expose_provenance()
     }
 
     /// Whether the segment has no bytes; it never has none.
+    ///
+    /// ```
+    /// let segment = barewire_sys::map::Segment::create("example", 0).unwrap();
+    /// assert!(!segment.is_empty() && segment.len() > 0, "who asks for nothing gets a page");
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// Whether the mapping may be written.
-    pub fn is_writable(&self) -> bool {
+    pub(crate) fn is_writable(&self) -> bool {
         self.writable
     }
 
     /// The memfd, to be passed to a peer.
+    ///
+    /// ```
+    /// use std::os::unix::fs::FileExt;
+    /// let segment = barewire_sys::map::Segment::create("example", 4096).unwrap();
+    /// let file = std::fs::File::from(segment.fd().try_clone_to_owned().unwrap());
+    /// file.write_all_at(b"by the file", 10).unwrap();
+    /// let mut seen = [0; 11];
+    /// assert!(segment.read(10, &mut seen));
+    /// assert_eq!(&seen, b"by the file");
+    /// assert!(file.set_len(0).is_err(), "nobody can take the pages away");
+    /// ```
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
     /// A second descriptor of the same memory that cannot be mapped writable.
+    ///
+    /// ```
+    /// use barewire_sys::map::Segment;
+    /// let mine = Segment::create("example", 4096).unwrap();
+    /// assert!(Segment::open(mine.read_only_fd().unwrap(), true).is_err());
+    /// let theirs = Segment::open(mine.read_only_fd().unwrap(), false).unwrap();
+    /// assert!(mine.write(0, b"x") && !theirs.write(0, b"y"));
+    /// ```
     pub fn read_only_fd(&self) -> Result<OwnedFd, MapError> {
         use rustix::fs::{Mode, OFlags};
         use std::os::fd::AsRawFd;
@@ -219,6 +305,15 @@ impl Segment {
     }
 
     /// Copies `bytes` in at `offset`; false, touching nothing, if they do not fit or the segment is read-only.
+    ///
+    /// ```
+    /// # use barewire_sys::map::Segment;
+    /// let segment = Segment::create("example", 4096).unwrap();
+    /// let end = segment.len();
+    /// assert!(segment.write(end - 2, b"ab"));
+    /// assert!(!segment.write(end - 1, b"cd") && !segment.write(usize::MAX, b"e"));
+    /// assert_eq!(segment.wire_ref(end - 2, 2).unwrap().to_vec(), b"ab", "as it was");
+    /// ```
     #[must_use]
     pub fn write(&self, offset: usize, bytes: &[u8]) -> bool {
         match self.wire_mut(offset, bytes.len()) {
@@ -231,6 +326,16 @@ impl Segment {
     }
 
     /// Copies `into.len()` bytes out from `offset`; false if they are not all there.
+    ///
+    /// ```
+    /// # use barewire_sys::map::Segment;
+    /// let segment = Segment::create("example", 4096).unwrap();
+    /// assert!(segment.write(3, &[1, 2, 3, 4]));
+    /// let mut into = [9; 2];
+    /// assert!(segment.read(4, &mut into));
+    /// assert_eq!(into, [2, 3]);
+    /// assert!(!segment.read(segment.len(), &mut into), "nothing lies there");
+    /// ```
     #[must_use]
     pub fn read(&self, offset: usize, into: &mut [u8]) -> bool {
         match self.wire_ref(offset, into.len()) {
@@ -240,6 +345,17 @@ impl Segment {
     }
 
     /// A place to write `len` bytes at `offset`.
+    ///
+    /// ```
+    /// # use barewire_sys::map::Segment;
+    /// let segment = Segment::create("example", 4096).unwrap();
+    /// let mut place = segment.wire_mut(8, 16).unwrap();
+    /// place.write_u64(7);
+    /// place.write(b"and more than there is room for");
+    /// assert_eq!(segment.wire_ref(16, 9).unwrap().to_vec(), b"and more\0");
+    /// let theirs = Segment::open(segment.read_only_fd().unwrap(), false).unwrap();
+    /// assert!(theirs.wire_mut(8, 16).is_none());
+    /// ```
     #[inline]
     pub fn wire_mut(&self, offset: usize, len: usize) -> Option<WireMut<'_>> {
         if !self.writable || offset.checked_add(len)? > self.mapped {
@@ -250,6 +366,15 @@ impl Segment {
     }
 
     /// `len` bytes to read from `offset`.
+    ///
+    /// ```
+    /// # use barewire_sys::map::Segment;
+    /// let segment = Segment::create("example", 4096).unwrap();
+    /// assert!(segment.write(0, &[1, 0, 0, 0, 0, 0, 0, 0, 5]));
+    /// let mut packet = segment.wire_ref(0, 9).unwrap();
+    /// assert_eq!((packet.read_u64(), packet.to_vec()), (Some(1), vec![5]));
+    /// assert!(segment.wire_ref(1, usize::MAX).is_none());
+    /// ```
     #[inline]
     pub fn wire_ref(&self, offset: usize, len: usize) -> Option<WireRef<'_>> {
         if offset.checked_add(len)? > self.mapped {
@@ -260,6 +385,15 @@ impl Segment {
     }
 
     /// The 8-byte word at `offset` as an atomic; `None` if out of range, unaligned, or read-only.
+    ///
+    /// ```
+    /// use barewire_sys::{map::Segment, sync::Ordering};
+    /// let segment = Segment::create("example", 4096).unwrap();
+    /// let word = segment.atomic_u64(16).unwrap();
+    /// word.store(u64::from_le_bytes(*b"a word.."), Ordering::Relaxed);
+    /// assert_eq!(segment.wire_ref(16, 6).unwrap().to_vec(), b"a word");
+    /// assert!([4, segment.len()].iter().all(|&offset| segment.atomic_u64(offset).is_none()));
+    /// ```
     #[inline]
     pub fn atomic_u64(&self, offset: usize) -> Option<&AtomicU64> {
         if !self.writable || offset % 8 != 0 || offset.checked_add(8)? > self.mapped {
@@ -271,6 +405,15 @@ impl Segment {
     }
 
     /// The 4-byte word at `offset` as an atomic; `None` if out of range, unaligned, or read-only.
+    ///
+    /// ```
+    /// use barewire_sys::{map::Segment, sync::Ordering};
+    /// let mine = Segment::create("example", 4096).unwrap();
+    /// let theirs = Segment::open(mine.fd().try_clone_to_owned().unwrap(), true).unwrap();
+    /// assert_eq!(mine.atomic_u32(4).unwrap().swap(1, Ordering::Relaxed), 0, "who is first gets the lock");
+    /// assert_eq!(theirs.atomic_u32(4).unwrap().swap(1, Ordering::Relaxed), 1);
+    /// assert!(mine.atomic_u32(6).is_none(), "not aligned");
+    /// ```
     #[inline]
     pub fn atomic_u32(&self, offset: usize) -> Option<&AtomicU32> {
         if !self.writable || offset % 4 != 0 || offset.checked_add(4)? > self.mapped {

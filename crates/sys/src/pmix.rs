@@ -2,11 +2,54 @@
 //!
 //! The library is loaded when a launcher asks for it and never linked, so that programs run where there is none. Only
 //! the few calls of the PMIx standard that a start needs are here, with the standard's memory layouts.
+//!
+//! ```
+//! use barewire_sys::pmix::{Pmix, Value, key};
+//! # let library = std::env::temp_dir().join(format!("libpmix-{}-{}.so", std::process::id(), line!()));
+//! # let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/pmix/stand_in.c");
+//! # let mut cc = std::process::Command::new("cc");
+//! # let cc = cc.args(["-shared", "-fPIC", "-Wl,-soname,libpmix.so.2", source, "-o"]).arg(&library);
+//! # assert!(cc.status().unwrap().success());
+//! # let name = std::ffi::CString::new(library.as_os_str().as_encoded_bytes()).unwrap();
+//! # // SAFETY: the library is the stand-in, and loading it runs nothing.
+//! # assert!(!unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) }.is_null());
+//! # std::fs::remove_file(library).unwrap();
+//! let pmix = Pmix::init()?;
+//! let Some(Value::Number(size)) = pmix.get(None, key::JOB_SIZE, 5)? else { panic!("a job has a size") };
+//! pmix.put("my.card", b"where I am")?;
+//! pmix.commit_and_meet(60)?;
+//! for rank in 0..size as u32 {
+//!     assert_eq!(pmix.get(Some(rank), "my.card", 5)?, Some(Value::Bytes(b"where I am".to_vec())));
+//! }
+//! # Ok::<(), barewire_sys::pmix::PmixError>(())
+//! ```
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::PathBuf;
 
 /// Keys of the standard.
+///
+/// ```
+/// use barewire_sys::pmix::{Pmix, Value, key};
+/// # let library = std::env::temp_dir().join(format!("libpmix-{}-{}.so", std::process::id(), line!()));
+/// # let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/pmix/stand_in.c");
+/// # let mut cc = std::process::Command::new("cc");
+/// # let cc = cc.args(["-shared", "-fPIC", "-Wl,-soname,libpmix.so.2", source, "-o"]).arg(&library);
+/// # assert!(cc.status().unwrap().success());
+/// # let name = std::ffi::CString::new(library.as_os_str().as_encoded_bytes()).unwrap();
+/// # // SAFETY: the library is the stand-in, and loading it runs nothing.
+/// # assert!(!unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) }.is_null());
+/// # std::fs::remove_file(library).unwrap();
+/// let pmix = Pmix::init()?;
+/// let text = |key| match pmix.get(Some(0), key, 5) {
+///     Ok(Some(Value::Text(text))) => Some(text),
+///     _ => None,
+/// };
+/// assert_eq!(text(key::HOST_NAME).as_deref(), Some("node7"));
+/// assert_eq!(text(key::LOCAL_PEERS).as_deref(), Some("0"), "rank 0 is alone on its host");
+/// assert_eq!(pmix.get(Some(0), key::NODE_ID, 5)?, Some(Value::Number(0)));
+/// # Ok::<(), barewire_sys::pmix::PmixError>(())
+/// ```
 pub mod key {
     /// The number of processes in the job.
     pub const JOB_SIZE: &str = "pmix.job.size";
@@ -19,6 +62,24 @@ pub mod key {
 }
 
 /// Why PMIx cannot be used.
+///
+/// ```
+/// use barewire_sys::pmix::{Pmix, PmixError};
+/// # let library = std::env::temp_dir().join(format!("libpmix-{}-{}.so", std::process::id(), line!()));
+/// # let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/pmix/stand_in.c");
+/// # let mut cc = std::process::Command::new("cc");
+/// # let cc = cc.args(["-shared", "-fPIC", "-Wl,-soname,libpmix.so.2", source, "-o"]).arg(&library);
+/// # assert!(cc.status().unwrap().success());
+/// # let name = std::ffi::CString::new(library.as_os_str().as_encoded_bytes()).unwrap();
+/// # // SAFETY: the library is the stand-in, and loading it runs nothing.
+/// # assert!(!unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) }.is_null());
+/// # std::fs::remove_file(library).unwrap();
+/// let pmix = Pmix::init()?;
+/// let error = pmix.put(&"long".repeat(200), b"").unwrap_err();
+/// assert_eq!(error, PmixError::Unfit { what: "a key" });
+/// assert_eq!(error.to_string(), "a key is too long for PMIx, or holds a zero byte");
+/// # Ok::<(), PmixError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PmixError {
@@ -47,6 +108,28 @@ pub enum PmixError {
 }
 
 /// A value of the job's store.
+///
+/// ```
+/// use barewire_sys::pmix::{Pmix, Value, key};
+/// # let library = std::env::temp_dir().join(format!("libpmix-{}-{}.so", std::process::id(), line!()));
+/// # let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/pmix/stand_in.c");
+/// # let mut cc = std::process::Command::new("cc");
+/// # let cc = cc.args(["-shared", "-fPIC", "-Wl,-soname,libpmix.so.2", source, "-o"]).arg(&library);
+/// # assert!(cc.status().unwrap().success());
+/// # let name = std::ffi::CString::new(library.as_os_str().as_encoded_bytes()).unwrap();
+/// # // SAFETY: the library is the stand-in, and loading it runs nothing.
+/// # assert!(!unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) }.is_null());
+/// # std::fs::remove_file(library).unwrap();
+/// let pmix = Pmix::init()?;
+/// let described = match pmix.get(Some(0), key::HOST_NAME, 5)? {
+///     Some(Value::Number(number)) => format!("number {number}"),
+///     Some(Value::Text(text)) => text,
+///     Some(Value::Bytes(bytes)) => format!("{} bytes", bytes.len()),
+///     None => "nothing".to_owned(),
+/// };
+/// assert_eq!(described, "node7");
+/// # Ok::<(), barewire_sys::pmix::PmixError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     /// A number of any width.
@@ -58,6 +141,24 @@ pub enum Value {
 }
 
 /// This process as a client of its launcher's PMIx server, until dropped.
+///
+/// ```
+/// use barewire_sys::pmix::{Pmix, Value, key};
+/// # let library = std::env::temp_dir().join(format!("libpmix-{}-{}.so", std::process::id(), line!()));
+/// # let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/pmix/stand_in.c");
+/// # let mut cc = std::process::Command::new("cc");
+/// # let cc = cc.args(["-shared", "-fPIC", "-Wl,-soname,libpmix.so.2", source, "-o"]).arg(&library);
+/// # assert!(cc.status().unwrap().success());
+/// # let name = std::ffi::CString::new(library.as_os_str().as_encoded_bytes()).unwrap();
+/// # // SAFETY: the library is the stand-in, and loading it runs nothing.
+/// # assert!(!unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) }.is_null());
+/// # std::fs::remove_file(library).unwrap();
+/// for _ in 0..2 {
+///     let pmix = Pmix::init()?; // a program may leave its job and join it again
+///     assert_eq!((pmix.rank(), pmix.get(None, key::JOB_SIZE, 5)?), (0, Some(Value::Number(1))));
+/// }
+/// # Ok::<(), barewire_sys::pmix::PmixError>(())
+/// ```
 #[derive(Debug)]
 pub struct Pmix {
     calls: Calls,
@@ -67,6 +168,24 @@ pub struct Pmix {
 
 impl Pmix {
     /// Loads the library and connects to the server that the environment names.
+    ///
+    /// ```
+    /// use barewire_sys::pmix::{Pmix, PmixError};
+    /// # let library = std::env::temp_dir().join(format!("libpmix-{}-{}.so", std::process::id(), line!()));
+    /// # let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/pmix/stand_in.c");
+    /// # let mut cc = std::process::Command::new("cc");
+    /// # let cc = cc.args(["-shared", "-fPIC", "-Wl,-soname,libpmix.so.2", source, "-o"]).arg(&library);
+    /// # assert!(cc.status().unwrap().success());
+    /// # let name = std::ffi::CString::new(library.as_os_str().as_encoded_bytes()).unwrap();
+    /// # // SAFETY: the library is the stand-in, and loading it runs nothing.
+    /// # assert!(!unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) }.is_null());
+    /// # std::fs::remove_file(library).unwrap();
+    /// match Pmix::init() {
+    ///     Ok(pmix) => assert_eq!(pmix.rank(), 0),
+    ///     Err(PmixError::NoLibrary { reason }) => panic!("is it installed? {reason}"),
+    ///     Err(error) => panic!("was this started by a launcher? {error}"),
+    /// }
+    /// ```
     pub fn init() -> Result<Pmix, PmixError> {
         let calls = Calls::load()?;
         let mut me = Proc { nspace: [0; NSPACE_BYTES], rank: RANK_UNDEFINED };
@@ -77,11 +196,46 @@ impl Pmix {
     }
 
     /// This process's rank.
+    ///
+    /// ```
+    /// # use barewire_sys::pmix::{Pmix, Value, key};
+    /// # let library = std::env::temp_dir().join(format!("libpmix-{}-{}.so", std::process::id(), line!()));
+    /// # let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/pmix/stand_in.c");
+    /// # let mut cc = std::process::Command::new("cc");
+    /// # let cc = cc.args(["-shared", "-fPIC", "-Wl,-soname,libpmix.so.2", source, "-o"]).arg(&library);
+    /// # assert!(cc.status().unwrap().success());
+    /// # let name = std::ffi::CString::new(library.as_os_str().as_encoded_bytes()).unwrap();
+    /// # // SAFETY: the library is the stand-in, and loading it runs nothing.
+    /// # assert!(!unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) }.is_null());
+    /// # std::fs::remove_file(library).unwrap();
+    /// let pmix = Pmix::init()?;
+    /// let Some(Value::Text(here)) = pmix.get(None, key::LOCAL_PEERS, 5)? else { panic!("nobody is here") };
+    /// assert!(here.split(',').any(|rank| rank == pmix.rank().to_string()), "we are one of those on this host");
+    /// # Ok::<(), barewire_sys::pmix::PmixError>(())
+    /// ```
     pub fn rank(&self) -> u32 {
         self.me.rank
     }
 
     /// What `rank` (or, without one, the job) has under `key`; `None` if there is nothing within `seconds`.
+    ///
+    /// ```
+    /// # use barewire_sys::pmix::{Pmix, Value, key};
+    /// # let library = std::env::temp_dir().join(format!("libpmix-{}-{}.so", std::process::id(), line!()));
+    /// # let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/pmix/stand_in.c");
+    /// # let mut cc = std::process::Command::new("cc");
+    /// # let cc = cc.args(["-shared", "-fPIC", "-Wl,-soname,libpmix.so.2", source, "-o"]).arg(&library);
+    /// # assert!(cc.status().unwrap().success());
+    /// # let name = std::ffi::CString::new(library.as_os_str().as_encoded_bytes()).unwrap();
+    /// # // SAFETY: the library is the stand-in, and loading it runs nothing.
+    /// # assert!(!unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) }.is_null());
+    /// # std::fs::remove_file(library).unwrap();
+    /// let pmix = Pmix::init()?;
+    /// assert_eq!(pmix.get(None, key::JOB_SIZE, 5)?, Some(Value::Number(1)), "of the job");
+    /// assert_eq!(pmix.get(Some(0), key::NODE_ID, 5)?, Some(Value::Number(0)), "of a rank");
+    /// assert_eq!(pmix.get(Some(0), "never.put", 1)?, None);
+    /// # Ok::<(), barewire_sys::pmix::PmixError>(())
+    /// ```
     pub fn get(&self, rank: Option<u32>, key: &str, seconds: u32) -> Result<Option<Value>, PmixError> {
         let proc = Proc { nspace: self.me.nspace, rank: rank.unwrap_or(RANK_WILDCARD) };
         let key = fit_key(key)?;
@@ -107,6 +261,26 @@ impl Pmix {
     }
 
     /// Puts `bytes` under `key` for everybody; seen after [`commit_and_meet`](Self::commit_and_meet).
+    ///
+    /// ```
+    /// # use barewire_sys::pmix::{Pmix, Value};
+    /// # let library = std::env::temp_dir().join(format!("libpmix-{}-{}.so", std::process::id(), line!()));
+    /// # let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/pmix/stand_in.c");
+    /// # let mut cc = std::process::Command::new("cc");
+    /// # let cc = cc.args(["-shared", "-fPIC", "-Wl,-soname,libpmix.so.2", source, "-o"]).arg(&library);
+    /// # assert!(cc.status().unwrap().success());
+    /// # let name = std::ffi::CString::new(library.as_os_str().as_encoded_bytes()).unwrap();
+    /// # // SAFETY: the library is the stand-in, and loading it runs nothing.
+    /// # assert!(!unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) }.is_null());
+    /// # std::fs::remove_file(library).unwrap();
+    /// let pmix = Pmix::init()?;
+    /// pmix.put("my.key", &[0, 1, 2])?;
+    /// pmix.put("my.nothing", b"")?;
+    /// pmix.commit_and_meet(60)?;
+    /// assert_eq!(pmix.get(Some(pmix.rank()), "my.key", 5)?, Some(Value::Bytes(vec![0, 1, 2])), "zeroes and all");
+    /// assert_eq!(pmix.get(Some(pmix.rank()), "my.nothing", 5)?, Some(Value::Bytes(vec![])));
+    /// # Ok::<(), barewire_sys::pmix::PmixError>(())
+    /// ```
     pub fn put(&self, key: &str, bytes: &[u8]) -> Result<(), PmixError> {
         let key = fit_key(key)?;
         let data = Data { bytes: ByteObject { at: bytes.as_ptr().cast_mut().cast(), len: bytes.len() } };
@@ -117,6 +291,25 @@ impl Pmix {
     }
 
     /// Makes what was put known and waits until all ranks of the job have come here.
+    ///
+    /// ```
+    /// # use barewire_sys::pmix::{Pmix, Value};
+    /// # let library = std::env::temp_dir().join(format!("libpmix-{}-{}.so", std::process::id(), line!()));
+    /// # let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/pmix/stand_in.c");
+    /// # let mut cc = std::process::Command::new("cc");
+    /// # let cc = cc.args(["-shared", "-fPIC", "-Wl,-soname,libpmix.so.2", source, "-o"]).arg(&library);
+    /// # assert!(cc.status().unwrap().success());
+    /// # let name = std::ffi::CString::new(library.as_os_str().as_encoded_bytes()).unwrap();
+    /// # // SAFETY: the library is the stand-in, and loading it runs nothing.
+    /// # assert!(!unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) }.is_null());
+    /// # std::fs::remove_file(library).unwrap();
+    /// let pmix = Pmix::init()?;
+    /// pmix.put("my.key", b"mine")?;
+    /// assert_eq!(pmix.get(Some(0), "my.key", 1)?, None, "not known yet");
+    /// pmix.commit_and_meet(60)?;
+    /// assert_eq!(pmix.get(Some(0), "my.key", 1)?, Some(Value::Bytes(b"mine".to_vec())));
+    /// # Ok::<(), barewire_sys::pmix::PmixError>(())
+    /// ```
     pub fn commit_and_meet(&self, seconds: u32) -> Result<(), PmixError> {
         // SAFETY: the call has no arguments.
         self.calls.check("PMIx_Commit", unsafe { (self.calls.commit)() })?;
@@ -127,6 +320,25 @@ impl Pmix {
     }
 
     /// Asks the launcher to end the whole job.
+    ///
+    /// ```
+    /// # use barewire_sys::pmix::{Pmix, Value};
+    /// # let library = std::env::temp_dir().join(format!("libpmix-{}-{}.so", std::process::id(), line!()));
+    /// # let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/pmix/stand_in.c");
+    /// # let mut cc = std::process::Command::new("cc");
+    /// # let cc = cc.args(["-shared", "-fPIC", "-Wl,-soname,libpmix.so.2", source, "-o"]).arg(&library);
+    /// # assert!(cc.status().unwrap().success());
+    /// # let name = std::ffi::CString::new(library.as_os_str().as_encoded_bytes()).unwrap();
+    /// # // SAFETY: the library is the stand-in, and loading it runs nothing.
+    /// # assert!(!unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) }.is_null());
+    /// # std::fs::remove_file(library).unwrap();
+    /// let pmix = Pmix::init()?;
+    /// pmix.abort(3, "rank 0\0 gives up");
+    /// // A launcher would have ended us; the one of this example keeps the words.
+    /// let words = pmix.get(Some(0), "last words", 5)?;
+    /// assert_eq!(words, Some(Value::Bytes(b"rank 0 gives up".to_vec())), "without the zero byte, where they would end");
+    /// # Ok::<(), barewire_sys::pmix::PmixError>(())
+    /// ```
     pub fn abort(&self, code: i32, message: &str) {
         let words: Vec<u8> = message.bytes().filter(|&byte| byte != 0).collect();
         let Ok(words) = CString::new(words) else { return };

@@ -28,6 +28,29 @@
 //!
 //! Nothing here trusts the other side. The consumer asks how long a packet is once, bounds it, and then copies; a
 //! producer that sees an impossible count treats the ring as full.
+//!
+//! ```
+//! use barewire_sys::ring::{Consumer, Producer, RingMemory};
+//! let memory = RingMemory::create(4096).unwrap();
+//! let theirs = RingMemory::open(memory.fd().try_clone_to_owned().unwrap(), 4096).unwrap();
+//! let (mut tx, mut rx) = (Producer::new(memory), Consumer::new(theirs));
+//! let sender = std::thread::spawn(move || {
+//!     for number in 1..=1000 {
+//!         while tx.push(number, 0, 48, 0, |wire| { wire.write(&[number as u8; 48]); }).is_err() {
+//!             std::thread::yield_now(); // the receiver has to take something first
+//!         }
+//!     }
+//! });
+//! for number in 1..=1000 {
+//!     while rx.peek().is_none() {
+//!         std::thread::yield_now();
+//!     }
+//!     assert_eq!(rx.peek().unwrap().w0, number);
+//!     assert_eq!(rx.payload(48).unwrap().to_vec(), [number as u8; 48]);
+//!     rx.pass(48);
+//! }
+//! sender.join().unwrap();
+//! ```
 
 use crate::sync::Ordering;
 
@@ -38,6 +61,14 @@ pub const HEAD_BYTES: usize = 16;
 const WORDS_A_LINE: usize = LINE_BYTES / 8;
 
 /// The ring is full: the receiver has to take something first.
+///
+/// ```
+/// use barewire_sys::ring::{Full, Producer, RingMemory};
+/// let mut tx = Producer::new(RingMemory::create(4096).unwrap());
+/// let sent = (0..100).map_while(|_| tx.push(1, 0, 0, 0, |_| ()).ok()).count();
+/// assert_eq!(sent, 63, "of 64 lines one is kept for the next header");
+/// assert_eq!(tx.push(1, 0, 0, 0, |_| ()), Err(Full));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no room: the receiver has to take something first")]
 pub struct Full;
@@ -68,18 +99,83 @@ const fn shift_of(lines: u64) -> u32 {
 }
 
 /// Words of ring memory. Word 0 of line `l` is `data(l * 8)`.
+///
+/// ```
+/// use barewire_sys::{ring::{Head, Tail, Words}, sync::Ordering};
+/// # use std::cell::Cell;
+/// #[derive(Default)]
+/// struct Model {
+///     words: [Cell<u64>; 4 * 8],
+///     freed: Cell<u64>,
+/// }
+/// impl Words for Model {
+/// #     fn load(&self, word: usize, _: Ordering) -> u64 { self.words[word].get() }
+/// #     fn store(&self, word: usize, value: u64, _: Ordering) { self.words[word].set(value) }
+/// #     fn freed(&self, _: Ordering) -> u64 { self.freed.get() }
+/// #     fn set_freed(&self, value: u64, _: Ordering) { self.freed.set(value) }
+///     // …
+/// }
+/// // The ring's own code, over memory of a test's own.
+/// let (model, mut tail, head) = (Model::default(), Tail::new(4), Head::new(4));
+/// tail.reserve(&model, 1, 0).unwrap();
+/// tail.publish(&model, 1, 7);
+/// assert_eq!(head.peek(&model), Some(7));
+/// ```
 pub trait Words {
     /// Loads a data word.
+    ///
+    /// ```
+    /// use barewire_sys::{ring::{RingMemory, Words}, sync::Ordering};
+    /// let memory = RingMemory::create(4096).unwrap();
+    /// assert_eq!(memory.load(0, Ordering::Relaxed), 0, "no packet stands at the first line");
+    /// ```
     fn load(&self, word: usize, order: Ordering) -> u64;
     /// Stores a data word.
+    ///
+    /// ```
+    /// use barewire_sys::{ring::{RingMemory, Words}, sync::Ordering};
+    /// let memory = RingMemory::create(4096).unwrap();
+    /// let theirs = RingMemory::open(memory.fd().try_clone_to_owned().unwrap(), 4096).unwrap();
+    /// memory.store(3 * 8, 7, Ordering::Relaxed);
+    /// assert_eq!(theirs.load(3 * 8, Ordering::Relaxed), 7, "the first word of line 3");
+    /// ```
     fn store(&self, word: usize, value: u64, order: Ordering);
     /// Loads the consumer's count of freed lines.
+    ///
+    /// ```
+    /// use barewire_sys::{ring::{Head, RingMemory, Words}, sync::Ordering};
+    /// let (memory, mut head) = (RingMemory::create(4096).unwrap(), Head::new(64));
+    /// head.pass(&memory, 5);
+    /// assert_eq!(memory.freed(Ordering::Relaxed), 0, "not told yet");
+    /// head.give_back(&memory);
+    /// assert_eq!(memory.freed(Ordering::Relaxed), 5);
+    /// ```
     fn freed(&self, order: Ordering) -> u64;
     /// Stores the consumer's count of freed lines.
+    ///
+    /// ```
+    /// use barewire_sys::{ring::{RingMemory, Tail, Words}, sync::Ordering};
+    /// let (memory, mut tail) = (RingMemory::create(4096).unwrap(), Tail::new(64));
+    /// memory.set_freed(1000, Ordering::Relaxed);
+    /// tail.refresh(&memory);
+    /// assert_eq!(tail.freed(), 0, "a consumer that lies is not believed");
+    /// ```
     fn set_freed(&self, value: u64, order: Ordering);
 }
 
 /// The producer's side: where the next packet goes, and how much room is left.
+///
+/// ```
+/// use barewire_sys::ring::{RingMemory, Tail};
+/// let (memory, mut tail) = (RingMemory::create(4096).unwrap(), Tail::new(64));
+/// for w0 in 1..=3 {
+///     let line = tail.reserve(&memory, 2, 0).unwrap();
+///     assert_eq!(line as u64, 2 * (w0 - 1));
+///     tail.end_at(&memory, 2);
+///     tail.publish(&memory, 2, w0);
+/// }
+/// assert_eq!(tail.position(), 6);
+/// ```
 #[derive(Debug)]
 pub struct Tail {
     mask: u64,
@@ -103,6 +199,13 @@ const MARK: u64 = 1 << 62;
 
 impl Tail {
     /// The producer of an empty ring of `lines` lines, a power of two.
+    ///
+    /// ```
+    /// use barewire_sys::ring::Tail;
+    /// let tail = Tail::new(1024);
+    /// assert_eq!((tail.line(), tail.position(), tail.freed()), (0, 0, 0));
+    /// assert!(std::panic::catch_unwind(|| Tail::new(1000)).is_err(), "no power of two");
+    /// ```
     pub fn new(lines: u64) -> Tail {
         assert!(lines.is_power_of_two() && lines >= 4, "ring sizes are powers of two");
         let clean = vec![true; lines as usize].into();
@@ -110,6 +213,14 @@ impl Tail {
     }
 
     /// The line at which a packet of `need` lines may be written, leaving at least `spare` lines free.
+    ///
+    /// ```
+    /// use barewire_sys::ring::{Full, RingMemory, Tail};
+    /// let (memory, mut tail) = (RingMemory::create(4096).unwrap(), Tail::new(64));
+    /// assert_eq!(tail.reserve(&memory, 63, 0), Ok(0));
+    /// assert_eq!(tail.reserve(&memory, 63, 1), Err(Full), "that would leave none to spare");
+    /// assert_eq!(tail.reserve(&memory, 1, 0), Ok(0), "nothing was published, so the place is the same");
+    /// ```
     #[inline(always)]
     pub fn reserve<W: Words>(&mut self, words: &W, need: u64, spare: u64) -> Result<usize, Full> {
         // One line more than the packet: the zero for the next header.
@@ -123,6 +234,21 @@ impl Tail {
     }
 
     /// Before the packet of `need` lines at the reserved place is written: nothing comes after it yet.
+    ///
+    /// ```
+    /// use barewire_sys::{ring::{Head, RingMemory, Tail, Words}, sync::Ordering};
+    /// # let (memory, mut tail, mut head) = (RingMemory::create(4096).unwrap(), Tail::new(64), Head::new(64));
+    /// // Packets of two lines, whose second lines hold what looks like a header of the next lap.
+    /// for w0 in 1..=40 {
+    ///     let line = tail.reserve(&memory, 2, 0).unwrap();
+    ///     memory.store((line + 1) % 64 * 8, 1 << 63 | 0xbad, Ordering::Relaxed);
+    ///     tail.end_at(&memory, 2);
+    ///     tail.publish(&memory, 2, w0);
+    ///     assert_eq!(head.peek(&memory), Some(w0));
+    ///     head.pass(&memory, 2);
+    ///     assert_eq!(head.peek(&memory), None, "an old payload is never taken for a packet");
+    /// }
+    /// ```
     #[inline(always)]
     pub fn end_at<W: Words>(&mut self, words: &W, need: u64) {
         if need > 1 {
@@ -147,6 +273,16 @@ impl Tail {
 
     /// Makes the packet of `need` lines at the reserved place visible. `w0` must not be zero, nor have its two highest bits set. Says how many
     /// lines are known to be free after it.
+    ///
+    /// ```
+    /// use barewire_sys::ring::{Head, RingMemory, Tail};
+    /// let (memory, mut tail, head) = (RingMemory::create(4096).unwrap(), Tail::new(64), Head::new(64));
+    /// tail.reserve(&memory, 3, 0).unwrap();
+    /// tail.end_at(&memory, 3);
+    /// assert_eq!(head.peek(&memory), None);
+    /// assert_eq!(tail.publish(&memory, 3, 7), 61, "so many lines are free");
+    /// assert_eq!(head.peek(&memory), Some(7));
+    /// ```
     #[inline(always)]
     pub fn publish<W: Words>(&mut self, words: &W, need: u64, w0: u64) -> u64 {
         debug_assert!(w0 != 0 && w0 & (LAP | MARK) == 0);
@@ -158,28 +294,82 @@ impl Tail {
     }
 
     /// A packet went by the shuttle: those from now on come after it.
+    ///
+    /// ```
+    /// use barewire_sys::ring::{Head, RingMemory, Tail};
+    /// let (memory, mut tail, mut head) = (RingMemory::create(4096).unwrap(), Tail::new(64), Head::new(64));
+    /// tail.turn_over(); // one went by the shuttle, and then
+    /// tail.reserve(&memory, 1, 0).unwrap();
+    /// tail.publish(&memory, 1, 7);
+    /// assert_eq!(head.peek(&memory), None, "the other one comes first");
+    /// head.turn_over();
+    /// assert_eq!(head.peek(&memory), Some(7));
+    /// ```
     #[inline(always)]
     pub fn turn_over(&mut self) {
         self.mark ^= MARK;
     }
 
     /// The line at which the next packet will stand.
+    ///
+    /// ```
+    /// use barewire_sys::ring::{Head, RingMemory, Tail};
+    /// let (memory, mut tail, mut head) = (RingMemory::create(4096).unwrap(), Tail::new(64), Head::new(64));
+    /// for _ in 0..70 {
+    ///     tail.reserve(&memory, 1, 0).unwrap();
+    ///     tail.publish(&memory, 1, 7);
+    ///     head.pass(&memory, 1);
+    /// }
+    /// assert_eq!((tail.position(), tail.line()), (70, 70 - 64));
+    /// ```
     #[inline(always)]
     pub fn line(&self) -> usize {
         (self.tail & self.mask) as usize
     }
 
     /// Lines put in so far.
+    ///
+    /// ```
+    /// use barewire_sys::ring::{RingMemory, Tail};
+    /// let (memory, mut tail) = (RingMemory::create(4096).unwrap(), Tail::new(64));
+    /// for need in [4, 1] {
+    ///     tail.reserve(&memory, need, 0).unwrap();
+    ///     tail.publish(&memory, need, 7);
+    /// }
+    /// assert_eq!(tail.position(), 5);
+    /// ```
     pub fn position(&self) -> u64 {
         self.tail
     }
 
     /// Lines given back so far, as last seen.
+    ///
+    /// ```
+    /// use barewire_sys::{ring::{RingMemory, Tail, Words}, sync::Ordering};
+    /// let (memory, mut tail) = (RingMemory::create(4096).unwrap(), Tail::new(64));
+    /// tail.publish(&memory, 8, 7);
+    /// memory.set_freed(8, Ordering::Relaxed);
+    /// assert_eq!(tail.freed(), 0, "it has not looked");
+    /// tail.refresh(&memory);
+    /// assert_eq!(tail.freed(), 8);
+    /// ```
     pub fn freed(&self) -> u64 {
         self.freed
     }
 
     /// Looks again how much the consumer has given back.
+    ///
+    /// ```
+    /// use barewire_sys::{ring::{RingMemory, Tail, Words}, sync::Ordering};
+    /// let (memory, mut tail) = (RingMemory::create(4096).unwrap(), Tail::new(64));
+    /// tail.publish(&memory, 10, 7);
+    /// let seen = [4, 11, 3, 10].map(|freed| {
+    ///     memory.set_freed(freed, Ordering::Relaxed);
+    ///     tail.refresh(&memory);
+    ///     tail.freed()
+    /// });
+    /// assert_eq!(seen, [4, 4, 4, 10], "neither more than was put in nor less than before");
+    /// ```
     #[cold]
     #[inline(never)]
     pub fn refresh<W: Words>(&mut self, words: &W) {
@@ -193,6 +383,18 @@ impl Tail {
 }
 
 /// The consumer's side: where the next packet will stand, and what it has given back.
+///
+/// ```
+/// use barewire_sys::ring::{Head, RingMemory, Tail};
+/// let (memory, mut tail, mut head) = (RingMemory::create(4096).unwrap(), Tail::new(64), Head::new(64));
+/// (1..=3).for_each(|w0| { tail.publish(&memory, 1, w0); });
+/// let mut taken = Vec::new();
+/// while let Some(w0) = head.peek(&memory) {
+///     taken.push(w0);
+///     head.pass(&memory, 1);
+/// }
+/// assert_eq!(taken, [1, 2, 3]);
+/// ```
 #[derive(Debug)]
 pub struct Head {
     mask: u64,
@@ -210,6 +412,13 @@ pub struct Head {
 
 impl Head {
     /// The consumer of an empty ring of `lines` lines, a power of two.
+    ///
+    /// ```
+    /// use barewire_sys::ring::{Head, RingMemory};
+    /// let (memory, mut head) = (RingMemory::create(4096).unwrap(), Head::new(64));
+    /// assert!(head.line() == 0 && head.peek(&memory).is_none() && !head.give_back(&memory));
+    /// assert!(std::panic::catch_unwind(|| Head::new(2)).is_err(), "too few");
+    /// ```
     pub fn new(lines: u64) -> Head {
         assert!(lines.is_power_of_two() && lines >= 4, "ring sizes are powers of two");
         Head {
@@ -225,11 +434,30 @@ impl Head {
     }
 
     /// The same, wiping lines or leaving them.
+    ///
+    /// ```
+    /// use barewire_sys::{ring::{Head, RingMemory, Tail, Words}, sync::Ordering};
+    /// for wipes in [false, true] {
+    ///     let (memory, mut head) = (RingMemory::create(4096).unwrap(), Head::new(64).wiping(wipes));
+    ///     Tail::new(64).publish(&memory, 1, 7);
+    ///     head.pass(&memory, 1);
+    ///     assert_eq!(memory.load(0, Ordering::Relaxed), if wipes { 0 } else { 7 });
+    /// }
+    /// ```
     pub fn wiping(self, wipes: bool) -> Head {
         Head { wipes, ..self }
     }
 
     /// The next packet's header word, if it has arrived and none that went by the shuttle comes first.
+    ///
+    /// ```
+    /// use barewire_sys::ring::{Head, RingMemory, Tail};
+    /// let (memory, mut tail, mut head) = (RingMemory::create(4096).unwrap(), Tail::new(64), Head::new(64));
+    /// tail.publish(&memory, 1, 7);
+    /// assert_eq!((head.peek(&memory), head.peek(&memory)), (Some(7), Some(7)), "looking takes nothing");
+    /// head.pass(&memory, 1);
+    /// assert_eq!(head.peek(&memory), None);
+    /// ```
     #[inline(always)]
     pub fn peek<W: Words>(&self, words: &W) -> Option<u64> {
         // SYNC take: pairs with the Release in `Tail::publish`.
@@ -241,18 +469,42 @@ impl Head {
     }
 
     /// A packet that went by the shuttle was taken: those that come after it are next.
+    ///
+    /// ```
+    /// use barewire_sys::ring::{Head, RingMemory, Tail};
+    /// let (memory, mut tail, mut head) = (RingMemory::create(4096).unwrap(), Tail::new(64), Head::new(64));
+    /// tail.publish(&memory, 1, 7);
+    /// head.turn_over();
+    /// assert_eq!(head.peek(&memory), None, "it took from the shuttle what comes later: wrong order");
+    /// head.turn_over();
+    /// assert_eq!(head.peek(&memory), Some(7));
+    /// ```
     #[inline(always)]
     pub fn turn_over(&mut self) {
         self.mark ^= MARK;
     }
 
     /// The line at which the next packet stands or will stand.
+    ///
+    /// ```
+    /// use barewire_sys::ring::{Head, RingMemory};
+    /// let (memory, mut head) = (RingMemory::create(4096).unwrap(), Head::new(64));
+    /// [3, 60, 2].iter().for_each(|&need| { head.pass(&memory, need); });
+    /// assert_eq!(head.line(), 1, "one lap and one line");
+    /// ```
     #[inline(always)]
     pub fn line(&self) -> usize {
         (self.at & self.mask) as usize
     }
 
     /// Passes over a packet of `need` lines whose contents are done with; says whether lines were given back.
+    ///
+    /// ```
+    /// use barewire_sys::ring::{Head, RingMemory};
+    /// let (memory, mut head) = (RingMemory::create(4096).unwrap(), Head::new(64));
+    /// let told: Vec<usize> = (1..=64).filter(|_| head.pass(&memory, 1)).collect();
+    /// assert_eq!(told, [16, 32, 48, 64], "every quarter of the ring");
+    /// ```
     #[inline(always)]
     pub fn pass<W: Words>(&mut self, words: &W, need: u64) -> bool {
         self.wipe(words, need);
@@ -261,6 +513,15 @@ impl Head {
     }
 
     /// Passes over a packet of `need` lines but keeps it charged to the producer until [`Head::release`].
+    ///
+    /// ```
+    /// use barewire_sys::{ring::{Head, RingMemory, Words}, sync::Ordering};
+    /// let (memory, mut head) = (RingMemory::create(4096).unwrap(), Head::new(64));
+    /// head.hold(&memory, 5);
+    /// head.pass(&memory, 2);
+    /// head.give_back(&memory);
+    /// assert_eq!((head.line(), memory.freed(Ordering::Relaxed)), (7, 2));
+    /// ```
     pub fn hold<W: Words>(&mut self, words: &W, need: u64) {
         self.wipe(words, need);
         self.at += need;
@@ -279,11 +540,33 @@ impl Head {
     }
 
     /// Ends the charge for `lines` held lines.
+    ///
+    /// ```
+    /// use barewire_sys::{ring::{Head, RingMemory, Words}, sync::Ordering};
+    /// let (memory, mut head) = (RingMemory::create(4096).unwrap(), Head::new(64));
+    /// head.hold(&memory, 5);
+    /// head.release(3);
+    /// head.give_back(&memory);
+    /// assert_eq!(memory.freed(Ordering::Relaxed), 3);
+    /// head.release(100);
+    /// head.give_back(&memory);
+    /// assert_eq!(memory.freed(Ordering::Relaxed), 5, "never more than was held");
+    /// ```
     pub fn release(&mut self, lines: u64) {
         self.held -= lines.min(self.held);
     }
 
     /// Tells the producer how much is free; false if it has been told already.
+    ///
+    /// ```
+    /// use barewire_sys::ring::{Head, RingMemory, Tail};
+    /// let (memory, mut tail, mut head) = (RingMemory::create(4096).unwrap(), Tail::new(64), Head::new(64));
+    /// tail.publish(&memory, 63, 7);
+    /// assert!(tail.reserve(&memory, 1, 0).is_err());
+    /// head.pass(&memory, 63);
+    /// assert!(!head.give_back(&memory), "so much was told at once");
+    /// assert!(tail.reserve(&memory, 1, 0).is_ok());
+    /// ```
     #[inline]
     pub fn give_back<W: Words>(&mut self, words: &W) -> bool {
         let freed = self.at - self.held;
@@ -326,6 +609,14 @@ mod mapped {
     const CONTROL_BYTES_MAX: usize = 512 << 10;
 
     /// Ring memory in a mirrored shared segment.
+    ///
+    /// ```
+    /// use barewire_sys::ring::RingMemory;
+    /// let memory = RingMemory::create(1 << 14).unwrap();
+    /// let fd = || memory.fd().try_clone_to_owned().unwrap();
+    /// assert_eq!(RingMemory::open(fd(), 1 << 14).unwrap().bytes(), 1 << 14);
+    /// assert!(RingMemory::open(fd(), 1 << 15).is_err(), "a peer that announces another size has no ring");
+    /// ```
     #[derive(Debug)]
     pub struct RingMemory {
         /// Bytes before the ring's data, at least a page.
@@ -341,6 +632,12 @@ mod mapped {
 
     impl RingMemory {
         /// New, empty memory for a ring of `bytes`, a power of two of at least a page.
+        ///
+        /// ```
+        /// use barewire_sys::ring::{Producer, RingMemory};
+        /// assert!(RingMemory::create(100).is_err() && RingMemory::create(3 * 4096).is_err());
+        /// assert_eq!(Producer::new(RingMemory::create(8192).unwrap()).lines(), 128);
+        /// ```
         pub fn create(bytes: usize) -> Result<RingMemory, MapError> {
             Self::create_roomy(bytes, 0)
         }
@@ -363,6 +660,15 @@ mod mapped {
         }
 
         /// A peer's ring memory of `bytes`.
+        ///
+        /// ```
+        /// use barewire_sys::{map::Segment, ring::RingMemory};
+        /// let memory = RingMemory::create(4096).unwrap();
+        /// let theirs = RingMemory::open(memory.fd().try_clone_to_owned().unwrap(), 4096).unwrap();
+        /// assert_eq!(theirs.bytes(), memory.bytes());
+        /// let short = Segment::create("no ring", 4096).unwrap();
+        /// assert!(RingMemory::open(short.fd().try_clone_to_owned().unwrap(), 4096).is_err(), "no control page");
+        /// ```
         pub fn open(fd: OwnedFd, bytes: usize) -> Result<RingMemory, MapError> {
             let bytes = Self::check(bytes)?;
             let control = Segment::size_of(&fd)?.saturating_sub(bytes);
@@ -396,11 +702,25 @@ mod mapped {
         }
 
         /// The memfd, to be passed to the consumer.
+        ///
+        /// ```
+        /// use barewire_sys::ring::RingMemory;
+        /// let memory = RingMemory::create(4096).unwrap();
+        /// let file = std::fs::File::from(memory.fd().try_clone_to_owned().unwrap());
+        /// assert!(file.metadata().unwrap().len() >= 2 * 4096, "the control page and the lines");
+        /// ```
         pub fn fd(&self) -> BorrowedFd<'_> {
             self.segment.fd()
         }
 
         /// Bytes of ring data.
+        ///
+        /// ```
+        /// use barewire_sys::ring::{LINE_BYTES, Producer, RingMemory};
+        /// let memory = RingMemory::create_roomy(4096, 10_000).unwrap();
+        /// assert_eq!(memory.bytes(), 4096, "without what is there for the shuttle");
+        /// assert_eq!(Producer::new(memory).lines() as usize, 4096 / LINE_BYTES);
+        /// ```
         pub fn bytes(&self) -> usize {
             self.lines as usize * LINE_BYTES
         }
@@ -447,6 +767,15 @@ mod mapped {
     }
 
     /// The producer of a ring in shared memory.
+    ///
+    /// ```
+    /// use barewire_sys::ring::{Producer, RingMemory};
+    /// let mut tx = Producer::new(RingMemory::create(4096).unwrap());
+    /// // It can be filled before anybody has opened the other side.
+    /// tx.push(1, 0, 100, 0, |wire| { wire.write(&[7; 100]); }).unwrap();
+    /// tx.push(2, 0, 0, 0, |_| ()).unwrap();
+    /// assert_eq!(tx.position(), 3 + 1);
+    /// ```
     #[derive(Debug)]
     pub struct Producer {
         tail: Tail,
@@ -457,6 +786,12 @@ mod mapped {
 
     impl Producer {
         /// The producer over new memory.
+        ///
+        /// ```
+        /// use barewire_sys::ring::{Producer, RingMemory};
+        /// let mut tx = Producer::new(RingMemory::create(4096).unwrap());
+        /// assert_eq!((tx.position(), tx.freed(), tx.lines()), (0, 0, 64));
+        /// ```
         pub fn new(memory: RingMemory) -> Producer {
             let asks_beyond = if is_amd() { u64::MAX } else { AHEAD_LINES };
             Producer { tail: Tail::new(memory.lines), memory, asks_beyond }
@@ -494,6 +829,19 @@ mod mapped {
         /// Where the payload of the next packet goes, if there is room for `len` bytes and `spare` lines behind it. Between this and
         /// [`Producer::publish`] nothing else should be written: stores to one line that follow each other become one, and the
         /// consumer, which polls that line, does not take it away between them.
+        ///
+        /// ```
+        /// use barewire_sys::ring::{Consumer, Full, Producer, RingMemory};
+        /// # let memory = RingMemory::create(4096).unwrap();
+        /// # let theirs = RingMemory::open(memory.fd().try_clone_to_owned().unwrap(), 4096).unwrap();
+        /// # let (mut tx, rx) = (Producer::new(memory), Consumer::new(theirs));
+        /// let mut wire = tx.reserve(3, 0).unwrap();
+        /// wire.write(b"abc");
+        /// assert!(rx.peek().is_none(), "not yet");
+        /// tx.publish(7, 0, 3);
+        /// assert_eq!(rx.payload(3).unwrap().to_vec(), b"abc");
+        /// assert_eq!(tx.reserve(5000, 0).unwrap_err(), Full, "a ring of 4096 bytes never has room for it");
+        /// ```
         #[inline(always)]
         pub fn reserve(&mut self, len: usize, spare: u64) -> Result<WireMut<'_>, Full> {
             let need = lines_for(len);
@@ -508,6 +856,17 @@ mod mapped {
         }
 
         /// Publishes the packet whose payload of `len` bytes has been written where [`Producer::reserve`] said.
+        ///
+        /// ```
+        /// # use barewire_sys::ring::{Consumer, Producer, RingMemory};
+        /// # let memory = RingMemory::create(4096).unwrap();
+        /// # let theirs = RingMemory::open(memory.fd().try_clone_to_owned().unwrap(), 4096).unwrap();
+        /// # let (mut tx, rx) = (Producer::new(memory), Consumer::new(theirs));
+        /// tx.reserve(200, 0).unwrap().write(&[5; 200]);
+        /// tx.publish(7, 8, 200);
+        /// let packet = rx.peek().unwrap();
+        /// assert_eq!((packet.w0, packet.w1, rx.payload(200).unwrap().to_vec()), (7, 8, vec![5; 200]));
+        /// ```
         #[inline(always)]
         pub fn publish(&mut self, w0: u64, w1: u64, len: usize) {
             let need = lines_for(len);
@@ -542,18 +901,49 @@ mod mapped {
         }
 
         /// Whether a packet of `len` payload bytes would fit now, leaving `spare` lines.
+        ///
+        /// ```
+        /// use barewire_sys::ring::{Producer, RingMemory};
+        /// let mut tx = Producer::new(RingMemory::create(4096).unwrap());
+        /// assert!(tx.fits(62 * 64, 0) && !tx.fits(63 * 64, 0), "a line is for the header, one for the next");
+        /// assert!(tx.fits(0, 62) && !tx.fits(0, 63));
+        /// assert_eq!(tx.position(), 0, "asking takes no room");
+        /// ```
         #[inline]
         pub fn fits(&mut self, len: usize, spare: u64) -> bool {
             self.tail.reserve(&self.memory, lines_for(len), spare).is_ok()
         }
 
         /// Lines put in so far; a packet put in next starts there.
+        ///
+        /// ```
+        /// use barewire_sys::ring::{Producer, RingMemory, lines_for};
+        /// let mut tx = Producer::new(RingMemory::create(4096).unwrap());
+        /// for len in [0, 48, 49, 500] {
+        ///     let before = tx.position();
+        ///     tx.push(1, 0, len, 0, |_| ()).unwrap();
+        ///     assert_eq!(tx.position() - before, lines_for(len));
+        /// }
+        /// ```
         #[inline(always)]
         pub fn position(&self) -> u64 {
             self.tail.position()
         }
 
         /// Lines that the consumer has given back, looked up now.
+        ///
+        /// ```
+        /// # use barewire_sys::ring::{Consumer, Producer, RingMemory};
+        /// # let memory = RingMemory::create(4096).unwrap();
+        /// # let theirs = RingMemory::open(memory.fd().try_clone_to_owned().unwrap(), 4096).unwrap();
+        /// # let (mut tx, mut rx) = (Producer::new(memory), Consumer::new(theirs));
+        /// tx.push(1, 0, 300, 0, |_| ()).unwrap();
+        /// let end = tx.position();
+        /// rx.pass(300);
+        /// assert!(tx.freed() < end, "the consumer may still have it");
+        /// rx.give_back();
+        /// assert!(tx.freed() == end, "whatever the packet named can be used again");
+        /// ```
         #[inline]
         pub fn freed(&mut self) -> u64 {
             self.tail.refresh(&self.memory);
@@ -562,34 +952,97 @@ mod mapped {
 
         /// Before sleeping: asks the consumer to ring when it gives lines back. Look at [`Producer::freed`] once more after
         /// the doorbell's barrier, and only then sleep.
+        ///
+        /// ```
+        /// use barewire_sys::sync::{SenderOrder, before_last_look};
+        /// # use barewire_sys::ring::{Consumer, Producer, RingMemory};
+        /// # let memory = RingMemory::create(4096).unwrap();
+        /// # let theirs = RingMemory::open(memory.fd().try_clone_to_owned().unwrap(), 4096).unwrap();
+        /// # let (mut tx, mut rx) = (Producer::new(memory), Consumer::new(theirs));
+        /// while tx.push(1, 0, 1000, 0, |_| ()).is_ok() {}
+        /// tx.want_room();
+        /// before_last_look();
+        /// assert_eq!(tx.freed(), 0, "so it sleeps");
+        /// assert!(rx.pass(1000) && rx.must_ring(SenderOrder::Fence), "and is woken");
+        /// ```
         pub fn want_room(&self) {
             // SYNC room: the barrier of the doorbell that we doze on next orders this before our last look.
             self.memory.wants_room().store(1, Ordering::Relaxed);
         }
 
         /// A packet went by the shuttle: those from now on come after it.
+        ///
+        /// ```
+        /// use barewire_sys::shuttle::Shuttle;
+        /// # use barewire_sys::ring::{Consumer, Producer, RingMemory};
+        /// # let memory = RingMemory::create(4096).unwrap();
+        /// # let theirs = RingMemory::open(memory.fd().try_clone_to_owned().unwrap(), 4096).unwrap();
+        /// # let (mut tx, mut rx) = (Producer::new(memory), Consumer::new(theirs));
+        /// let (mut out, mut into) = (Shuttle::first(tx.memory(), false), Shuttle::second(rx.memory(), false));
+        /// out.send_off(1, 0);
+        /// tx.turn_over();
+        /// tx.push(2, 0, 0, 0, |_| ()).unwrap();
+        /// assert!(rx.peek().is_none(), "the shuttle's was sent before");
+        /// assert_eq!(into.peek().unwrap().w0, 1);
+        /// into.pass();
+        /// rx.turn_over();
+        /// assert_eq!(rx.peek().unwrap().w0, 2);
+        /// ```
         #[inline(always)]
         pub fn turn_over(&mut self) {
             self.tail.turn_over();
         }
 
         /// Whether lines come back as fast as this processor passes any on, because the consumer writes them.
+        ///
+        /// ```
+        /// use barewire_sys::ring::{Producer, RingMemory};
+        /// let rings = [4096, 8192].map(|bytes| Producer::new(RingMemory::create(bytes).unwrap()));
+        /// assert_eq!(rings[0].comes_back_fast(), rings[1].comes_back_fast(), "it depends on the processor alone");
+        /// ```
         pub fn comes_back_fast(&self) -> bool {
             self.asks_beyond == u64::MAX
         }
 
         /// Lines of the ring.
+        ///
+        /// ```
+        /// use barewire_sys::ring::{Producer, RingMemory};
+        /// let mut tx = Producer::new(RingMemory::create(4096).unwrap());
+        /// let eighth = tx.lines() / 8;
+        /// while tx.push(1, 0, 0, eighth, |_| ()).is_ok() {}
+        /// assert_eq!(tx.lines() - tx.position() - 1, eighth, "an eighth stays free for answers");
+        /// ```
         pub fn lines(&self) -> u64 {
             self.memory.lines
         }
 
         /// The memory, to pass its memfd on.
+        ///
+        /// ```
+        /// use barewire_sys::ring::{Consumer, Producer, RingMemory};
+        /// let mut tx = Producer::new(RingMemory::create(4096).unwrap());
+        /// tx.push(7, 0, 0, 0, |_| ()).unwrap();
+        /// let passed_on = tx.memory().fd().try_clone_to_owned().unwrap();
+        /// let rx = Consumer::new(RingMemory::open(passed_on, tx.memory().bytes()).unwrap());
+        /// assert_eq!(rx.peek().unwrap().w0, 7, "what was put in before is there");
+        /// ```
         pub fn memory(&self) -> &RingMemory {
             &self.memory
         }
     }
 
     /// A packet that has arrived: its two header words.
+    ///
+    /// ```
+    /// use barewire_sys::ring::{Consumer, Packet, Producer, RingMemory};
+    /// # let memory = RingMemory::create(4096).unwrap();
+    /// # let theirs = RingMemory::open(memory.fd().try_clone_to_owned().unwrap(), 4096).unwrap();
+    /// # let (mut tx, rx) = (Producer::new(memory), Consumer::new(theirs));
+    /// tx.push(7, u64::MAX, 0, 0, |_| ()).unwrap();
+    /// let Some(Packet { w0, w1 }) = rx.peek() else { panic!("it is there") };
+    /// assert_eq!((w0, w1), (7, u64::MAX));
+    /// ```
     #[derive(Clone, Copy, Debug)]
     pub struct Packet {
         /// First header word, never zero.
@@ -599,6 +1052,23 @@ mod mapped {
     }
 
     /// The consumer of a ring in shared memory.
+    ///
+    /// ```
+    /// use barewire_sys::ring::{Consumer, Producer, RingMemory};
+    /// # let memory = RingMemory::create(4096).unwrap();
+    /// # let theirs = RingMemory::open(memory.fd().try_clone_to_owned().unwrap(), 4096).unwrap();
+    /// # let (mut tx, mut rx) = (Producer::new(memory), Consumer::new(theirs));
+    /// for len in [3, 100] {
+    ///     tx.push(1, len as u64, len, 0, |wire| { wire.write(&vec![7; len]); }).unwrap();
+    /// }
+    /// let mut bytes = 0;
+    /// while let Some(packet) = rx.peek() {
+    ///     let Some(payload) = rx.payload(packet.w1 as usize) else { break }; // a lie, and the end of this link
+    ///     bytes += payload.remaining();
+    ///     rx.pass(packet.w1 as usize);
+    /// }
+    /// assert_eq!(bytes, 103);
+    /// ```
     #[derive(Debug)]
     pub struct Consumer {
         head: Head,
@@ -607,6 +1077,14 @@ mod mapped {
 
     impl Consumer {
         /// The consumer over a peer's memory.
+        ///
+        /// ```
+        /// use barewire_sys::ring::{Consumer, Producer, RingMemory};
+        /// let tx = Producer::new(RingMemory::create(4096).unwrap());
+        /// let fd = tx.memory().fd().try_clone_to_owned().unwrap();
+        /// let mut rx = Consumer::new(RingMemory::open(fd, 4096).unwrap());
+        /// assert!(rx.peek().is_none() && !rx.give_back());
+        /// ```
         pub fn new(memory: RingMemory) -> Consumer {
             Consumer { head: Head::new(memory.lines).wiping(is_amd()), memory }
         }
@@ -623,6 +1101,18 @@ mod mapped {
         }
 
         /// The next packet's header words, if it has arrived.
+        ///
+        /// ```
+        /// # use barewire_sys::ring::{Consumer, Producer, RingMemory};
+        /// # let memory = RingMemory::create(4096).unwrap();
+        /// # let theirs = RingMemory::open(memory.fd().try_clone_to_owned().unwrap(), 4096).unwrap();
+        /// # let (mut tx, mut rx) = (Producer::new(memory), Consumer::new(theirs));
+        /// assert!(rx.peek().is_none());
+        /// (1..=2).for_each(|w0| tx.push(w0, 0, 60, 0, |_| ()).unwrap());
+        /// assert_eq!(rx.peek().unwrap().w0, 1);
+        /// rx.pass(60);
+        /// assert_eq!(rx.peek().unwrap().w0, 2, "one after the other");
+        /// ```
         #[inline(always)]
         pub fn peek(&self) -> Option<Packet> {
             let w0 = self.head.peek(&self.memory)?;
@@ -631,17 +1121,51 @@ mod mapped {
         }
 
         /// A packet that went by the shuttle was taken: those that come after it are next.
+        ///
+        /// ```
+        /// # use barewire_sys::ring::{Consumer, Producer, RingMemory};
+        /// # let memory = RingMemory::create(4096).unwrap();
+        /// # let theirs = RingMemory::open(memory.fd().try_clone_to_owned().unwrap(), 4096).unwrap();
+        /// # let (mut tx, mut rx) = (Producer::new(memory), Consumer::new(theirs));
+        /// tx.push(1, 0, 0, 0, |_| ()).unwrap();
+        /// tx.turn_over(); // here one goes by the shuttle
+        /// tx.push(3, 0, 0, 0, |_| ()).unwrap();
+        /// rx.pass(0);
+        /// assert!(rx.peek().is_none(), "2 is next");
+        /// rx.turn_over(); // it was taken
+        /// assert_eq!(rx.peek().unwrap().w0, 3);
+        /// ```
         #[inline(always)]
         pub fn turn_over(&mut self) {
             self.head.turn_over();
         }
 
         /// The memory, where the pair's shuttle is.
+        ///
+        /// ```
+        /// use barewire_sys::{ring::{Consumer, RingMemory}, shuttle::Shuttle};
+        /// let rx = Consumer::new(RingMemory::create_roomy(4096, 1000).unwrap());
+        /// assert_eq!(rx.memory().bytes(), 4096);
+        /// assert!(Shuttle::second(rx.memory(), false).cargo_bytes_max() >= 1000);
+        /// ```
         pub fn memory(&self) -> &RingMemory {
             &self.memory
         }
 
         /// The payload of the packet at the head, if `len` is a length that the ring could hold.
+        ///
+        /// ```
+        /// # use barewire_sys::ring::{Consumer, Producer, RingMemory};
+        /// # let memory = RingMemory::create(4096).unwrap();
+        /// # let theirs = RingMemory::open(memory.fd().try_clone_to_owned().unwrap(), 4096).unwrap();
+        /// # let (mut tx, mut rx) = (Producer::new(memory), Consumer::new(theirs));
+        /// for _ in 0..2 {
+        ///     tx.push(1, 0, 2000, 0, |wire| { wire.write(&[7; 2000]); }).unwrap();
+        ///     assert_eq!(rx.payload(2000).unwrap().to_vec(), [7; 2000], "in one piece, also the one that wraps around");
+        ///     rx.pass(2000);
+        /// }
+        /// assert!(rx.payload(5000).is_none(), "longer than the ring");
+        /// ```
         #[inline(always)]
         pub fn payload(&self, len: usize) -> Option<WireRef<'_>> {
             if len > BESIDE_MAX && len > self.memory.bytes() - LINE_BYTES {
@@ -668,12 +1192,36 @@ mod mapped {
         }
 
         /// Passes over the packet with `len` payload bytes; its lines are free. Says whether the producer was told.
+        ///
+        /// ```
+        /// # use barewire_sys::ring::{Consumer, Producer, RingMemory};
+        /// # let memory = RingMemory::create(4096).unwrap();
+        /// # let theirs = RingMemory::open(memory.fd().try_clone_to_owned().unwrap(), 4096).unwrap();
+        /// # let (mut tx, mut rx) = (Producer::new(memory), Consumer::new(theirs));
+        /// tx.push(1, 0, 0, 0, |_| ()).unwrap();
+        /// tx.push(2, 0, 1500, 0, |_| ()).unwrap();
+        /// assert!(!rx.pass(0), "one line is not worth a word");
+        /// assert!(rx.pass(1500), "a quarter of the ring is");
+        /// assert_eq!(tx.freed(), tx.position());
+        /// ```
         #[inline(always)]
         pub fn pass(&mut self, len: usize) -> bool {
             self.head.pass(&self.memory, lines_for(len))
         }
 
         /// Passes over the packet but keeps its lines charged until [`Consumer::release`]; says how many.
+        ///
+        /// ```
+        /// # use barewire_sys::ring::{Consumer, Producer, RingMemory};
+        /// # let memory = RingMemory::create(4096).unwrap();
+        /// # let theirs = RingMemory::open(memory.fd().try_clone_to_owned().unwrap(), 4096).unwrap();
+        /// # let (mut tx, mut rx) = (Producer::new(memory), Consumer::new(theirs));
+        /// (0..2).for_each(|_| tx.push(1, 0, 100, 0, |_| ()).unwrap());
+        /// assert_eq!(rx.hold(100), 3);
+        /// rx.pass(100);
+        /// rx.give_back();
+        /// assert_eq!(tx.freed(), 3, "of six lines; the others are still charged to the sender");
+        /// ```
         pub fn hold(&mut self, len: usize) -> u64 {
             let lines = lines_for(len);
             self.head.hold(&self.memory, lines);
@@ -681,17 +1229,53 @@ mod mapped {
         }
 
         /// Ends the charge for held lines.
+        ///
+        /// ```
+        /// # use barewire_sys::ring::{Consumer, Producer, RingMemory};
+        /// # let memory = RingMemory::create(4096).unwrap();
+        /// # let theirs = RingMemory::open(memory.fd().try_clone_to_owned().unwrap(), 4096).unwrap();
+        /// # let (mut tx, mut rx) = (Producer::new(memory), Consumer::new(theirs));
+        /// tx.push(1, 0, 100, 0, |_| ()).unwrap();
+        /// let kept = rx.hold(100);
+        /// assert!(!rx.give_back());
+        /// rx.release(kept);
+        /// assert!(rx.give_back());
+        /// assert_eq!(tx.freed(), kept);
+        /// ```
         pub fn release(&mut self, lines: u64) {
             self.head.release(lines);
         }
 
         /// Tells the producer about everything that is free; false if there is nothing new.
+        ///
+        /// ```
+        /// # use barewire_sys::ring::{Consumer, Producer, RingMemory};
+        /// # let memory = RingMemory::create(4096).unwrap();
+        /// # let theirs = RingMemory::open(memory.fd().try_clone_to_owned().unwrap(), 4096).unwrap();
+        /// # let (mut tx, mut rx) = (Producer::new(memory), Consumer::new(theirs));
+        /// (0..5).for_each(|_| tx.push(1, 0, 0, 0, |_| ()).unwrap());
+        /// (0..5).for_each(|_| { rx.pass(0); });
+        /// assert_eq!(tx.freed(), 0);
+        /// assert!(rx.give_back() && !rx.give_back(), "once");
+        /// assert_eq!(tx.freed(), 5);
+        /// ```
         #[inline]
         pub fn give_back(&mut self) -> bool {
             self.head.give_back(&self.memory)
         }
 
         /// After giving back: whether the producer sleeps for want of room and has to be rung.
+        ///
+        /// ```
+        /// use barewire_sys::sync::SenderOrder;
+        /// # use barewire_sys::ring::{Consumer, Producer, RingMemory};
+        /// # let memory = RingMemory::create(4096).unwrap();
+        /// # let theirs = RingMemory::open(memory.fd().try_clone_to_owned().unwrap(), 4096).unwrap();
+        /// # let (tx, rx) = (Producer::new(memory), Consumer::new(theirs));
+        /// assert!(!rx.must_ring(SenderOrder::Fence), "it does not wait");
+        /// tx.want_room();
+        /// assert!(rx.must_ring(SenderOrder::Fence) && !rx.must_ring(SenderOrder::Fence), "once is enough");
+        /// ```
         #[inline]
         pub fn must_ring(&self, order: SenderOrder) -> bool {
             doorbell::must_ring(self.memory.wants_room(), order)

@@ -22,24 +22,146 @@
 //! Packets in the ring and on the shuttle keep their order by a [mark](crate::ring::Tail::turn_over): the parity, in every ring packet's
 //! header, of the packets that went by the shuttle before it. One whose mark is not the consumer's waits for the shuttle's; and one whose
 //! mark is, goes before it.
+//!
+//! ```
+//! use barewire_sys::{ring::RingMemory, shuttle::Shuttle};
+//! let memory = RingMemory::create(4096).unwrap();
+//! let theirs = RingMemory::open(memory.fd().try_clone_to_owned().unwrap(), 4096).unwrap();
+//! let (mut a, mut b) = (Shuttle::first(&memory, false), Shuttle::second(&theirs, false));
+//! for trip in 1..=5 {
+//!     a.reserve(8).write_u64(trip);
+//!     a.send_off(1, 0);
+//!     assert!(b.peek().is_some() && a.peek().is_none());
+//!     let asked = b.take(8).unwrap().payload(8).read_u64().unwrap();
+//!     b.reserve(8).write_u64(asked * asked);
+//!     b.send_off(2, 0);
+//!     assert_eq!(a.peek().unwrap().w0, 2);
+//!     assert_eq!(a.take(8).unwrap().payload(8).read_u64(), Some(trip * trip));
+//! }
+//! ```
 
 use crate::sync::Ordering;
 
 const TRIP_SHIFT: u32 = 62;
 
 /// Words of the shared lines.
+///
+/// ```
+/// use barewire_sys::{shuttle::{Line, Turns}, sync::Ordering};
+/// # use std::cell::Cell;
+/// #[derive(Default)]
+/// struct Model {
+///     header: Cell<u64>,
+///     written: Cell<u64>,
+/// }
+/// impl Line for Model {
+/// #     fn load(&self, _: Ordering) -> u64 { self.header.get() }
+/// #     fn store(&self, value: u64, _: Ordering) { self.header.set(value) }
+/// #     fn load_written(&self, _: Ordering) -> u64 { self.written.get() }
+/// #     fn store_written(&self, value: u64, _: Ordering) { self.written.set(value) }
+///     // …
+/// }
+/// // The shuttle's own code, over a line of a test's own.
+/// let (line, mut a, b) = (Model::default(), Turns::first(), Turns::second());
+/// a.send_off(&line, 7);
+/// assert_eq!(b.arrived(&line), Some(7));
+/// ```
 pub trait Line {
     /// Loads the header word.
+    ///
+    /// ```
+    /// use barewire_sys::{shuttle::{Line, Turns}, sync::Ordering};
+    /// # #[derive(Default)]
+    /// # struct Model([std::cell::Cell<u64>; 2]);
+    /// # impl Line for Model {
+    /// #     fn load(&self, _: Ordering) -> u64 { self.0[0].get() }
+    /// #     fn store(&self, value: u64, _: Ordering) { self.0[0].set(value) }
+    /// #     fn load_written(&self, _: Ordering) -> u64 { self.0[1].get() }
+    /// #     fn store_written(&self, value: u64, _: Ordering) { self.0[1].set(value) }
+    /// # }
+    /// let line = Model::default();
+    /// Turns::first().send_off(&line, 7);
+    /// assert_eq!(line.load(Ordering::Relaxed), 1 << 62 | 7, "what is sent, and which trip it is");
+    /// ```
     fn load(&self, order: Ordering) -> u64;
     /// Stores the header word.
+    ///
+    /// ```
+    /// use barewire_sys::{shuttle::{Line, Turns}, sync::Ordering};
+    /// # #[derive(Default)]
+    /// # struct Model([std::cell::Cell<u64>; 2]);
+    /// # impl Line for Model {
+    /// #     fn load(&self, _: Ordering) -> u64 { self.0[0].get() }
+    /// #     fn store(&self, value: u64, _: Ordering) { self.0[0].set(value) }
+    /// #     fn load_written(&self, _: Ordering) -> u64 { self.0[1].get() }
+    /// #     fn store_written(&self, value: u64, _: Ordering) { self.0[1].set(value) }
+    /// # }
+    /// let (line, second) = (Model::default(), Turns::second());
+    /// let trip = |number: u64| line.store(number << 62 | 7, Ordering::Relaxed);
+    /// trip(2);
+    /// assert_eq!(second.arrived(&line), None, "its own");
+    /// trip(1);
+    /// assert_eq!(second.arrived(&line), Some(7));
+    /// ```
     fn store(&self, value: u64, order: Ordering);
     /// Loads how much there is of a long packet's payload.
+    ///
+    /// ```
+    /// use barewire_sys::{shuttle::{Line, Turns}, sync::Ordering};
+    /// # #[derive(Default)]
+    /// # struct Model([std::cell::Cell<u64>; 2]);
+    /// # impl Line for Model {
+    /// #     fn load(&self, _: Ordering) -> u64 { self.0[0].get() }
+    /// #     fn store(&self, value: u64, _: Ordering) { self.0[0].set(value) }
+    /// #     fn load_written(&self, _: Ordering) -> u64 { self.0[1].get() }
+    /// #     fn store_written(&self, value: u64, _: Ordering) { self.0[1].set(value) }
+    /// # }
+    /// let line = Model::default();
+    /// Turns::wrote(&line, 100);
+    /// assert_eq!(line.load_written(Ordering::Relaxed), 100);
+    /// ```
     fn load_written(&self, order: Ordering) -> u64;
     /// Stores how much there is of it.
+    ///
+    /// ```
+    /// use barewire_sys::{shuttle::{Line, Turns}, sync::Ordering};
+    /// # #[derive(Default)]
+    /// # struct Model([std::cell::Cell<u64>; 2]);
+    /// # impl Line for Model {
+    /// #     fn load(&self, _: Ordering) -> u64 { self.0[0].get() }
+    /// #     fn store(&self, value: u64, _: Ordering) { self.0[0].set(value) }
+    /// #     fn load_written(&self, _: Ordering) -> u64 { self.0[1].get() }
+    /// #     fn store_written(&self, value: u64, _: Ordering) { self.0[1].set(value) }
+    /// # }
+    /// let line = Model::default();
+    /// line.store_written(4096, Ordering::Relaxed);
+    /// assert_eq!(Turns::written(&line), 4096);
+    /// ```
     fn store_written(&self, value: u64, order: Ordering);
 }
 
 /// Whose turn it is.
+///
+/// ```
+/// use barewire_sys::shuttle::Turns;
+/// # use barewire_sys::{shuttle::Line, sync::Ordering};
+/// # #[derive(Default)]
+/// # struct Model([std::cell::Cell<u64>; 2]);
+/// # impl Line for Model {
+/// #     fn load(&self, _: Ordering) -> u64 { self.0[0].get() }
+/// #     fn store(&self, value: u64, _: Ordering) { self.0[0].set(value) }
+/// #     fn load_written(&self, _: Ordering) -> u64 { self.0[1].get() }
+/// #     fn store_written(&self, value: u64, _: Ordering) { self.0[1].set(value) }
+/// # }
+/// let (line, mut a, mut b) = (Model::default(), Turns::first(), Turns::second());
+/// for w0 in 1..=9 {
+///     assert!(a.is_ours() && !b.is_ours());
+///     a.send_off(&line, w0);
+///     assert_eq!((a.arrived(&line), b.arrived(&line)), (None, Some(w0)));
+///     b.took();
+///     std::mem::swap(&mut a, &mut b); // who has taken it answers
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Turns {
     ours: bool,
@@ -51,22 +173,71 @@ pub struct Turns {
 
 impl Turns {
     /// Of the neighbour that may begin.
+    ///
+    /// ```
+    /// let mine = barewire_sys::shuttle::Turns::first();
+    /// assert!(mine.is_ours(), "it begins");
+    /// ```
     pub fn first() -> Turns {
         Turns { ours: true, kept: 0, next_out: 1, next_in: 2 }
     }
 
     /// Of the other one.
+    ///
+    /// ```
+    /// let mut mine = barewire_sys::shuttle::Turns::second();
+    /// assert!(!mine.is_ours());
+    /// mine.took();
+    /// assert!(mine.is_ours(), "from the first one's packet on");
+    /// ```
     pub fn second() -> Turns {
         Turns { ours: false, kept: 0, next_out: 2, next_in: 1 }
     }
 
     /// Whether we may put a packet on.
+    ///
+    /// ```
+    /// use barewire_sys::shuttle::Turns;
+    /// # use barewire_sys::{shuttle::Line, sync::Ordering};
+    /// # #[derive(Default)]
+    /// # struct Model([std::cell::Cell<u64>; 2]);
+    /// # impl Line for Model {
+    /// #     fn load(&self, _: Ordering) -> u64 { self.0[0].get() }
+    /// #     fn store(&self, value: u64, _: Ordering) { self.0[0].set(value) }
+    /// #     fn load_written(&self, _: Ordering) -> u64 { self.0[1].get() }
+    /// #     fn store_written(&self, value: u64, _: Ordering) { self.0[1].set(value) }
+    /// # }
+    /// let (line, mut mine) = (Model::default(), Turns::first());
+    /// let mut sent = 0;
+    /// while mine.is_ours() {
+    ///     mine.send_off(&line, 7);
+    ///     sent += 1;
+    /// }
+    /// assert_eq!(sent, 1, "there is never more than one on its way");
+    /// ```
     #[inline(always)]
     pub fn is_ours(&self) -> bool {
         self.ours && self.kept == 0
     }
 
     /// Sends off what was written to the rest of the line. `w0` must not have its two highest bits set.
+    ///
+    /// ```
+    /// use barewire_sys::shuttle::Turns;
+    /// # use barewire_sys::{shuttle::Line, sync::Ordering};
+    /// # #[derive(Default)]
+    /// # struct Model([std::cell::Cell<u64>; 2]);
+    /// # impl Line for Model {
+    /// #     fn load(&self, _: Ordering) -> u64 { self.0[0].get() }
+    /// #     fn store(&self, value: u64, _: Ordering) { self.0[0].set(value) }
+    /// #     fn load_written(&self, _: Ordering) -> u64 { self.0[1].get() }
+    /// #     fn store_written(&self, value: u64, _: Ordering) { self.0[1].set(value) }
+    /// # }
+    /// let (line, mut a, b) = (Model::default(), Turns::first(), Turns::second());
+    /// assert_eq!(b.arrived(&line), None);
+    /// a.send_off(&line, 0);
+    /// assert_eq!(b.arrived(&line), Some(0), "here a header may be zero");
+    /// ```
     #[inline(always)]
     pub fn send_off<L: Line>(&mut self, line: &L, w0: u64) {
         debug_assert!(self.ours && w0 >> TRIP_SHIFT == 0);
@@ -77,6 +248,25 @@ impl Turns {
     }
 
     /// Sends off the header of a packet whose payload is yet to be [written](Turns::wrote).
+    ///
+    /// ```
+    /// use barewire_sys::shuttle::Turns;
+    /// # use barewire_sys::{shuttle::Line, sync::Ordering};
+    /// # #[derive(Default)]
+    /// # struct Model([std::cell::Cell<u64>; 2]);
+    /// # impl Line for Model {
+    /// #     fn load(&self, _: Ordering) -> u64 { self.0[0].get() }
+    /// #     fn store(&self, value: u64, _: Ordering) { self.0[0].set(value) }
+    /// #     fn load_written(&self, _: Ordering) -> u64 { self.0[1].get() }
+    /// #     fn store_written(&self, value: u64, _: Ordering) { self.0[1].set(value) }
+    /// # }
+    /// let (line, mut a, b) = (Model::default(), Turns::first(), Turns::second());
+    /// Turns::wrote(&line, 999); // of the packet before
+    /// a.send_off_long(&line, 7);
+    /// assert_eq!((b.arrived(&line), Turns::written(&line)), (Some(7), 0), "the header first");
+    /// Turns::wrote(&line, 100);
+    /// assert_eq!(Turns::written(&line), 100);
+    /// ```
     pub fn send_off_long<L: Line>(&mut self, line: &L, w0: u64) {
         // SYNC shuttle: the header is seen after it.
         line.store_written(0, Ordering::Relaxed);
@@ -84,18 +274,81 @@ impl Turns {
     }
 
     /// So much of a long packet's payload is there, of whom we have sent off the header.
+    ///
+    /// ```
+    /// use barewire_sys::shuttle::Turns;
+    /// # use barewire_sys::{shuttle::Line, sync::{AtomicU64, Ordering}};
+    /// # #[derive(Default)]
+    /// # struct Model([AtomicU64; 2]);
+    /// # impl Line for Model {
+    /// #     fn load(&self, order: Ordering) -> u64 { self.0[0].load(order) }
+    /// #     fn store(&self, value: u64, order: Ordering) { self.0[0].store(value, order) }
+    /// #     fn load_written(&self, order: Ordering) -> u64 { self.0[1].load(order) }
+    /// #     fn store_written(&self, value: u64, order: Ordering) { self.0[1].store(value, order) }
+    /// # }
+    /// let (line, payload) = (Model::default(), AtomicU64::new(0));
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| {
+    ///         payload.store(7, Ordering::Relaxed);
+    ///         Turns::wrote(&line, 8);
+    ///     });
+    ///     while Turns::written(&line) < 8 {
+    ///         std::thread::yield_now();
+    ///     }
+    ///     assert_eq!(payload.load(Ordering::Relaxed), 7, "what is said to be there is there");
+    /// });
+    /// ```
     pub fn wrote<L: Line>(line: &L, bytes: u64) {
         // SYNC shuttle payload: pairs with the Acquire in `written`.
         line.store_written(bytes, Ordering::Release);
     }
 
     /// How much is there of the payload of a long packet that has arrived.
+    ///
+    /// ```
+    /// use barewire_sys::shuttle::Turns;
+    /// # use barewire_sys::{shuttle::Line, sync::Ordering};
+    /// # #[derive(Default)]
+    /// # struct Model([std::cell::Cell<u64>; 2]);
+    /// # impl Line for Model {
+    /// #     fn load(&self, _: Ordering) -> u64 { self.0[0].get() }
+    /// #     fn store(&self, value: u64, _: Ordering) { self.0[0].set(value) }
+    /// #     fn load_written(&self, _: Ordering) -> u64 { self.0[1].get() }
+    /// #     fn store_written(&self, value: u64, _: Ordering) { self.0[1].set(value) }
+    /// # }
+    /// let line = Model::default();
+    /// Turns::first().send_off_long(&line, 7);
+    /// let seen = [8192, 16_384, 20_000].map(|bytes| {
+    ///     Turns::wrote(&line, bytes);
+    ///     Turns::written(&line)
+    /// });
+    /// assert_eq!(seen, [8192, 16_384, 20_000]);
+    /// ```
     pub fn written<L: Line>(line: &L) -> u64 {
         // SYNC shuttle payload: pairs with the Release in `wrote`.
         line.load_written(Ordering::Acquire)
     }
 
     /// The header word of a packet that has arrived.
+    ///
+    /// ```
+    /// use barewire_sys::shuttle::Turns;
+    /// # use barewire_sys::{shuttle::Line, sync::Ordering};
+    /// # #[derive(Default)]
+    /// # struct Model([std::cell::Cell<u64>; 2]);
+    /// # impl Line for Model {
+    /// #     fn load(&self, _: Ordering) -> u64 { self.0[0].get() }
+    /// #     fn store(&self, value: u64, _: Ordering) { self.0[0].set(value) }
+    /// #     fn load_written(&self, _: Ordering) -> u64 { self.0[1].get() }
+    /// #     fn store_written(&self, value: u64, _: Ordering) { self.0[1].set(value) }
+    /// # }
+    /// let (line, mut a, mut b) = (Model::default(), Turns::first(), Turns::second());
+    /// assert_eq!((a.arrived(&line), b.arrived(&line)), (None, None));
+    /// a.send_off(&line, 7);
+    /// assert_eq!((a.arrived(&line), b.arrived(&line)), (None, Some(7)));
+    /// b.took();
+    /// assert_eq!(b.arrived(&line), None, "what was taken off does not arrive again");
+    /// ```
     #[inline(always)]
     pub fn arrived<L: Line>(&self, line: &L) -> Option<u64> {
         // SYNC shuttle: pairs with the Release in `send_off`.
@@ -104,6 +357,25 @@ impl Turns {
     }
 
     /// The packet that has arrived was taken off.
+    ///
+    /// ```
+    /// use barewire_sys::shuttle::Turns;
+    /// # use barewire_sys::{shuttle::Line, sync::Ordering};
+    /// # #[derive(Default)]
+    /// # struct Model([std::cell::Cell<u64>; 2]);
+    /// # impl Line for Model {
+    /// #     fn load(&self, _: Ordering) -> u64 { self.0[0].get() }
+    /// #     fn store(&self, value: u64, _: Ordering) { self.0[0].set(value) }
+    /// #     fn load_written(&self, _: Ordering) -> u64 { self.0[1].get() }
+    /// #     fn store_written(&self, value: u64, _: Ordering) { self.0[1].set(value) }
+    /// # }
+    /// let (line, mut a, mut b) = (Model::default(), Turns::first(), Turns::second());
+    /// a.send_off(&line, 1);
+    /// assert!(b.arrived(&line).is_some() && !b.is_ours(), "it has to be taken off first");
+    /// b.took();
+    /// b.send_off(&line, 2);
+    /// assert_eq!(a.arrived(&line), Some(2));
+    /// ```
     #[inline(always)]
     pub fn took(&mut self) {
         self.ours = true;
@@ -111,11 +383,29 @@ impl Turns {
     }
 
     /// What was taken off is kept.
+    ///
+    /// ```
+    /// let mut mine = barewire_sys::shuttle::Turns::second();
+    /// mine.took();
+    /// mine.keep();
+    /// assert!(!mine.is_ours(), "the next one would be written over what is kept");
+    /// ```
     pub fn keep(&mut self) {
         self.kept += 1;
     }
 
     /// So many kept ones are kept no longer.
+    ///
+    /// ```
+    /// let mut mine = barewire_sys::shuttle::Turns::first();
+    /// mine.keep();
+    /// mine.keep();
+    /// let ours = [1, 1].map(|packets| {
+    ///     mine.release(packets);
+    ///     mine.is_ours()
+    /// });
+    /// assert_eq!(ours, [false, true], "when none is kept any more");
+    /// ```
     pub fn release(&mut self, packets: u64) {
         self.kept -= packets.min(self.kept);
     }
@@ -245,6 +535,18 @@ mod mapped {
     use crate::wirebuf::{WireMut, WireRef};
 
     /// The payload of a short packet, in our own memory.
+    ///
+    /// ```
+    /// use barewire_sys::{ring::RingMemory, shuttle::{Cargo, Shuttle}};
+    /// # let memory = RingMemory::create(4096).unwrap();
+    /// # let (mut a, mut b) = (Shuttle::first(&memory, false), Shuttle::second(&memory, false));
+    /// a.reserve(5).write(b"first");
+    /// a.send_off(1, 0);
+    /// let first: Cargo = b.take(5).unwrap();
+    /// b.reserve(6).write(b"second");
+    /// b.send_off(2, 0);
+    /// assert_eq!(first.payload(5).to_vec(), b"first", "though the line holds another by now");
+    /// ```
     #[derive(Clone, Copy, Debug)]
     pub struct Cargo {
         words: [u64; BESIDE_MAX / 8],
@@ -252,6 +554,17 @@ mod mapped {
 
     impl Cargo {
         /// The first `len` bytes of it, at most all.
+        ///
+        /// ```
+        /// # use barewire_sys::{ring::{BESIDE_MAX, RingMemory}, shuttle::Shuttle};
+        /// # let memory = RingMemory::create(4096).unwrap();
+        /// # let (mut a, mut b) = (Shuttle::first(&memory, false), Shuttle::second(&memory, false));
+        /// a.reserve(10).write(b"ten bytes!");
+        /// a.send_off(1, 0);
+        /// let cargo = b.take(10).unwrap();
+        /// assert_eq!(cargo.payload(3).to_vec(), b"ten");
+        /// assert_eq!(cargo.payload(1000).remaining(), BESIDE_MAX, "at most all that there is room for");
+        /// ```
         #[inline(always)]
         pub fn payload(&self, len: usize) -> WireRef<'_> {
             // SAFETY: the words are ours, initialised and as long as that.
@@ -265,6 +578,25 @@ mod mapped {
     const LONG_AT: usize = 2 * LINE_BYTES;
 
     /// One side's end of a shuttle, in the control page of a ring.
+    ///
+    /// ```
+    /// use barewire_sys::{ring::RingMemory, shuttle::Shuttle};
+    /// let memory = RingMemory::create(4096).unwrap();
+    /// let theirs = RingMemory::open(memory.fd().try_clone_to_owned().unwrap(), 4096).unwrap();
+    /// let mut client = Shuttle::first(&memory, false);
+    /// let server = std::thread::spawn(move || {
+    ///     let mut shuttle = Shuttle::second(&theirs, false);
+    ///     while shuttle.is_quiet() {
+    ///         std::thread::yield_now();
+    ///     }
+    ///     let asked = shuttle.peek().unwrap().w1;
+    ///     shuttle.pass();
+    ///     shuttle.send_off(0, asked + 1);
+    /// });
+    /// client.send_off(0, 41);
+    /// server.join().unwrap();
+    /// assert_eq!(client.peek().unwrap().w1, 42);
+    /// ```
     #[derive(Debug)]
     pub struct Shuttle {
         turns: Turns,
@@ -355,6 +687,17 @@ mod mapped {
         }
 
         /// The other one's.
+        ///
+        /// ```
+        /// use barewire_sys::{ring::RingMemory, shuttle::Shuttle};
+        /// # let memory = RingMemory::create(4096).unwrap();
+        /// # let mut first = Shuttle::first(&memory, false);
+        /// let mut second = Shuttle::second(&memory, false);
+        /// assert!(!second.is_ours(), "it waits for the first one's packet");
+        /// first.send_off(7, 0);
+        /// second.pass();
+        /// assert!(second.is_ours());
+        /// ```
         pub fn second(memory: &RingMemory, is_patient: bool) -> Shuttle {
             Shuttle::over(memory, Turns::second(), is_patient)
         }
@@ -372,18 +715,50 @@ mod mapped {
         }
 
         /// Whether we may put a packet on.
+        ///
+        /// ```
+        /// # use barewire_sys::{ring::RingMemory, shuttle::Shuttle};
+        /// # let memory = RingMemory::create(4096).unwrap();
+        /// # let mut shuttle = Shuttle::first(&memory, false);
+        /// let mut by = Vec::new();
+        /// for _ in 0..3 {
+        ///     by.push(if shuttle.is_ours() { "shuttle" } else { "ring" });
+        ///     if shuttle.is_ours() {
+        ///         shuttle.send_off(1, 0);
+        ///     }
+        /// }
+        /// assert_eq!(by, ["shuttle", "ring", "ring"], "until there is an answer");
+        /// ```
         #[inline(always)]
         pub fn is_ours(&self) -> bool {
             self.turns.is_ours()
         }
 
         /// Most bytes of payload.
+        ///
+        /// ```
+        /// use barewire_sys::{ring::{BESIDE_MAX, RingMemory}, shuttle::Shuttle};
+        /// let room = |cargo| Shuttle::first(&RingMemory::create_roomy(4096, cargo).unwrap(), false).cargo_bytes_max();
+        /// assert!(room(0) >= BESIDE_MAX);
+        /// assert_eq!(room(100_000), 16 << 10, "longer ones are sent in pieces");
+        /// ```
         #[inline(always)]
         pub fn cargo_bytes_max(&self) -> usize {
             self.cargo_bytes_max
         }
 
         /// Where the `len` bytes of payload of the next packet go, at most [`Shuttle::cargo_bytes_max`]; it must be our turn.
+        ///
+        /// ```
+        /// # use barewire_sys::{ring::RingMemory, shuttle::Shuttle};
+        /// # let memory = RingMemory::create_roomy(4096, 1000).unwrap();
+        /// # let (mut a, mut b) = (Shuttle::first(&memory, false), Shuttle::second(&memory, false));
+        /// let mut place = a.reserve(1000);
+        /// assert_eq!(place.remaining(), 1000);
+        /// place.write(&[7; 1000]);
+        /// a.send_off(1, 0);
+        /// assert_eq!(b.payload(1000).unwrap().to_vec(), [7; 1000]);
+        /// ```
         #[inline(always)]
         pub fn reserve(&mut self, len: usize) -> WireMut<'_> {
             debug_assert!(self.is_ours());
@@ -393,6 +768,15 @@ mod mapped {
         }
 
         /// Sends off a packet whose payload was written before. `w0` must not have its two highest bits set; it must be our turn.
+        ///
+        /// ```
+        /// # use barewire_sys::{ring::RingMemory, shuttle::Shuttle};
+        /// # let memory = RingMemory::create(4096).unwrap();
+        /// # let (mut a, mut b) = (Shuttle::first(&memory, false), Shuttle::second(&memory, false));
+        /// a.send_off(7, u64::MAX);
+        /// let packet = b.peek().unwrap();
+        /// assert_eq!((packet.w0, packet.w1), (7, u64::MAX));
+        /// ```
         #[inline(always)]
         pub fn send_off(&mut self, w0: u64, w1: u64) {
             self.line.word(1).store(w1, Ordering::Relaxed);
@@ -403,6 +787,13 @@ mod mapped {
         }
 
         /// Most bytes of a long packet's payload.
+        ///
+        /// ```
+        /// use barewire_sys::{ring::RingMemory, shuttle::Shuttle};
+        /// let shuttle = Shuttle::first(&RingMemory::create_roomy(4096, 256 << 10).unwrap(), false);
+        /// assert!(shuttle.long_bytes_max() > 255 << 10, "all the room but one line");
+        /// assert!(shuttle.long_bytes_max() > shuttle.cargo_bytes_max());
+        /// ```
         pub fn long_bytes_max(&self) -> usize {
             self.long_bytes_max
         }
@@ -451,12 +842,37 @@ mod mapped {
         }
 
         /// The note of a long packet that has arrived.
+        ///
+        /// ```
+        /// # use barewire_sys::{ring::RingMemory, shuttle::Shuttle};
+        /// # let memory = RingMemory::create_roomy(4096, 8192).unwrap();
+        /// # let (mut a, mut b) = (Shuttle::first(&memory, false), Shuttle::second(&memory, false));
+        /// a.send_long((1, 2, 0xcafe), 100, |_, mut wire| { wire.write(&[7; 100]); });
+        /// assert_eq!((b.peek().unwrap().w1, b.note()), (2, 0xcafe), "a third word beside the two");
+        /// ```
         pub fn note(&self) -> u64 {
             self.line.word(2).load(Ordering::Relaxed)
         }
 
         /// The bytes of a long packet of `len` in all that have arrived and were not [taken](Shuttle::took_part) yet, where they are; `None` if
         /// there cannot be so many.
+        ///
+        /// ```
+        /// # use barewire_sys::{ring::RingMemory, shuttle::Shuttle};
+        /// # let memory = RingMemory::create_roomy(4096, 50_000).unwrap();
+        /// # let (mut a, mut b) = (Shuttle::first(&memory, false), Shuttle::second(&memory, false));
+        /// let mut read = Vec::new();
+        /// a.send_long((1, 0, 0), 40_000, |_, mut wire| {
+        ///     wire.write(&[7; 40_000]);
+        ///     let piece = b.long_payload(40_000).unwrap().to_vec(); // what came before this
+        ///     b.took_part(piece.len());
+        ///     read.extend(piece);
+        /// });
+        /// assert!((1..40_000).contains(&read.len()), "it was read while it was written");
+        /// read.extend(b.long_payload(40_000).unwrap().to_vec());
+        /// assert_eq!(read, [7; 40_000]);
+        /// assert!(b.long_payload(1 << 20).is_none(), "no packet is so long");
+        /// ```
         pub fn long_payload(&mut self, len: usize) -> Option<WireRef<'_>> {
             let taken = *self.taken.get_or_insert(0);
             let written = usize::try_from(Turns::written(&self.line)).ok()?;
@@ -468,17 +884,49 @@ mod mapped {
         }
 
         /// So many bytes of the long packet that has arrived are done with.
+        ///
+        /// ```
+        /// # use barewire_sys::{ring::RingMemory, shuttle::Shuttle};
+        /// # let memory = RingMemory::create_roomy(4096, 8192).unwrap();
+        /// # let (mut a, mut b) = (Shuttle::first(&memory, false), Shuttle::second(&memory, false));
+        /// a.send_long((1, 0, 0), 6, |_, mut wire| { wire.write(b"abcdef"); });
+        /// assert_eq!(b.long_payload(6).unwrap().first(4).to_vec(), b"abcd");
+        /// b.took_part(4);
+        /// assert_eq!(b.long_payload(6).unwrap().to_vec(), b"ef");
+        /// ```
         pub fn took_part(&mut self, bytes: usize) {
             self.taken = self.taken.map(|taken| taken + bytes);
         }
 
         /// All of the long packet that has arrived is done with: it is our turn.
+        ///
+        /// ```
+        /// # use barewire_sys::{ring::RingMemory, shuttle::Shuttle};
+        /// # let memory = RingMemory::create_roomy(4096, 8192).unwrap();
+        /// # let (mut a, mut b) = (Shuttle::first(&memory, false), Shuttle::second(&memory, false));
+        /// a.send_long((1, 0, 0), 5, |_, mut wire| { wire.write(b"there"); });
+        /// assert_eq!(b.long_payload(5).unwrap().to_vec(), b"there");
+        /// b.pass_long();
+        /// b.send_long((1, 0, 0), 4, |_, mut wire| { wire.write(b"back"); });
+        /// assert_eq!(a.long_payload(4).unwrap().to_vec(), b"back");
+        /// ```
         pub fn pass_long(&mut self) {
             self.taken = None;
             self.pass();
         }
 
         /// The header words of a packet that has arrived; may say `None` for a moment though it has.
+        ///
+        /// ```
+        /// # use barewire_sys::{ring::RingMemory, shuttle::Shuttle};
+        /// # let memory = RingMemory::create(4096).unwrap();
+        /// # let (mut a, mut b) = (Shuttle::first(&memory, false), Shuttle::second(&memory, false));
+        /// assert!(b.peek().is_none());
+        /// a.send_off(7, 8);
+        /// assert!(b.peek().is_some_and(|packet| packet.w0 == 7) && b.peek().is_some(), "looking takes nothing");
+        /// b.pass();
+        /// assert!(b.peek().is_none());
+        /// ```
         #[inline(always)]
         pub fn peek(&mut self) -> Option<Packet> {
             if self.pace.as_mut().is_some_and(Pace::is_early) {
@@ -489,12 +937,33 @@ mod mapped {
         }
 
         /// Whether nothing has arrived, for sure, and nothing more of a long packet.
+        ///
+        /// ```
+        /// # use barewire_sys::{ring::RingMemory, shuttle::Shuttle};
+        /// # let memory = RingMemory::create(4096).unwrap();
+        /// # let (mut a, mut b) = (Shuttle::first(&memory, false), Shuttle::second(&memory, false));
+        /// assert!(b.is_quiet(), "it may sleep");
+        /// a.send_off(7, 0);
+        /// assert!(!b.is_quiet() && a.is_quiet());
+        /// b.pass();
+        /// assert!(b.is_quiet());
+        /// ```
         pub fn is_quiet(&self) -> bool {
             let nothing_new = |taken| Turns::written(&self.line) == taken as u64;
             self.turns.arrived(&self.line).is_none() || self.taken.is_some_and(nothing_new)
         }
 
         /// The payload of the packet that has arrived, where it is, if `len` is a length that it could have.
+        ///
+        /// ```
+        /// # use barewire_sys::{ring::RingMemory, shuttle::Shuttle};
+        /// # let memory = RingMemory::create_roomy(4096, 500).unwrap();
+        /// # let (mut a, b) = (Shuttle::first(&memory, false), Shuttle::second(&memory, false));
+        /// a.reserve(500).write(&[7; 500]);
+        /// a.send_off(1, 500);
+        /// assert_eq!(b.payload(500).unwrap().to_vec(), [7; 500]);
+        /// assert!(b.payload(1 << 20).is_none(), "a neighbour that says so lies");
+        /// ```
         #[inline(always)]
         pub fn payload(&self, len: usize) -> Option<WireRef<'_>> {
             if len > self.cargo_bytes_max {
@@ -505,6 +974,16 @@ mod mapped {
         }
 
         /// The packet that has arrived is done with: it is our turn.
+        ///
+        /// ```
+        /// # use barewire_sys::{ring::RingMemory, shuttle::Shuttle};
+        /// # let memory = RingMemory::create(4096).unwrap();
+        /// # let (mut a, mut b) = (Shuttle::first(&memory, false), Shuttle::second(&memory, false));
+        /// a.send_off(1, 0);
+        /// assert!(!b.is_ours());
+        /// b.pass();
+        /// assert!(b.is_ours() && !a.is_ours());
+        /// ```
         #[inline(always)]
         pub fn pass(&mut self) {
             self.turns.took();
@@ -515,6 +994,17 @@ mod mapped {
 
         /// Takes off the packet that has arrived, if its `len` bytes of payload are so few that it is worthwhile: the shuttle can
         /// go back while they are being looked at.
+        ///
+        /// ```
+        /// # use barewire_sys::{ring::RingMemory, shuttle::Shuttle};
+        /// # let memory = RingMemory::create_roomy(4096, 500).unwrap();
+        /// # let (mut a, mut b) = (Shuttle::first(&memory, false), Shuttle::second(&memory, false));
+        /// a.reserve(40).write(&[7; 40]);
+        /// a.send_off(1, 0);
+        /// assert!(b.take(400).is_none() && !b.is_ours(), "so long a one is read where it is");
+        /// assert_eq!(b.take(40).unwrap().payload(40).to_vec(), [7; 40]);
+        /// assert!(b.is_ours());
+        /// ```
         #[inline(always)]
         pub fn take(&mut self, len: usize) -> Option<Cargo> {
             if len > BESIDE_MAX {
@@ -529,11 +1019,35 @@ mod mapped {
         }
 
         /// What was taken off last is kept: it is not our turn before it is [released](Shuttle::release).
+        ///
+        /// ```
+        /// # use barewire_sys::{ring::RingMemory, shuttle::Shuttle};
+        /// # let memory = RingMemory::create(4096).unwrap();
+        /// # let (mut a, mut b) = (Shuttle::first(&memory, false), Shuttle::second(&memory, false));
+        /// a.reserve(4).write(b"kept");
+        /// a.send_off(1, 0);
+        /// let cargo = b.take(4).unwrap();
+        /// b.keep();
+        /// assert!(!b.is_ours(), "the sender stays charged for it");
+        /// assert_eq!(cargo.payload(4).to_vec(), b"kept");
+        /// ```
         pub fn keep(&mut self) {
             self.turns.keep();
         }
 
         /// So many kept ones are kept no longer.
+        ///
+        /// ```
+        /// # use barewire_sys::{ring::RingMemory, shuttle::Shuttle};
+        /// # let memory = RingMemory::create(4096).unwrap();
+        /// # let (mut a, mut b) = (Shuttle::first(&memory, false), Shuttle::second(&memory, false));
+        /// a.send_off(1, 0);
+        /// b.pass();
+        /// b.keep();
+        /// assert!(!b.is_ours());
+        /// b.release(1);
+        /// assert!(b.is_ours());
+        /// ```
         pub fn release(&mut self, packets: u64) {
             self.turns.release(packets);
         }

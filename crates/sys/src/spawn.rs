@@ -1,4 +1,18 @@
 //! Starting processes that end with us.
+//!
+//! ```
+//! use barewire_sys::{rustix::process::Signal, spawn::{Setup, prepare}};
+//! use std::process::Command;
+//! // This child would wait for ever. It ends because the thread that started it does.
+//! let mut child = std::thread::spawn(|| {
+//!     let mut command = Command::new("sleep");
+//!     prepare(&mut command, Setup { death_signal: Some(Signal::KILL), ..Setup::default() });
+//!     command.arg("infinity").spawn().unwrap()
+//! })
+//! .join()
+//! .unwrap();
+//! assert!(!child.wait().unwrap().success());
+//! ```
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -9,6 +23,16 @@ use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_sig
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// What a child does between fork and exec.
+///
+/// ```
+/// use barewire_sys::spawn::{Setup, prepare};
+/// let cpu = barewire_sys::cpu::allowed_cpus()[0].0 as usize;
+/// let mut command = std::process::Command::new("grep");
+/// command.args(["Cpus_allowed_list", "/proc/self/status"]);
+/// prepare(&mut command, Setup { cpus: Some(vec![cpu]), ..Setup::default() });
+/// let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
+/// assert_eq!(said.split_whitespace().last(), Some(&*cpu.to_string()));
+/// ```
 #[derive(Debug, Default)]
 pub struct Setup {
     /// The signal the child gets when the thread that starts it ends, however it ends.
@@ -20,6 +44,17 @@ pub struct Setup {
 }
 
 /// Makes `command` carry out `setup` in the child.
+///
+/// ```
+/// use barewire_sys::spawn::{Setup, prepare};
+/// use std::{fs::File, os::fd::AsRawFd, process::Command};
+/// let kept = File::open("/proc/version").unwrap();
+/// let mut command = Command::new("cat");
+/// command.arg(format!("/proc/self/fd/{}", kept.as_raw_fd()));
+/// assert!(!command.output().unwrap().status.success(), "closed on exec, as files are");
+/// prepare(&mut command, Setup { keep: vec![kept.into()], ..Setup::default() });
+/// assert_eq!(command.output().unwrap().stdout, std::fs::read("/proc/version").unwrap());
+/// ```
 pub fn prepare(command: &mut Command, setup: Setup) {
     let parent = getpid();
     let cpus = setup.cpus.as_deref().map(cpu_set);

@@ -4,6 +4,17 @@
 //! must first be taken away from the reader's processor, which takes ten times as long as writing it to memory for the reader to fetch from
 //! there. Which processors share what, no system says reliably, least of all a virtual one that is moved about. So a writer times what it
 //! writes, tries the other way now and then, and does what costs it less by far.
+//!
+//! ```
+//! use barewire_sys::{memory::Memory, stores::Stores};
+//! let (shared, stores) = (Memory::shared(64 << 10).unwrap(), Stores::default());
+//! let block: Vec<u8> = (0..16 << 10).map(|at| (at % 253) as u8).collect();
+//! for turn in 0..1000 {
+//!     let at = turn % 4 * block.len(); // memory that comes round again
+//!     stores.write(shared.wire_mut(at, block.len()).unwrap(), |wire| { wire.write(&block); });
+//! }
+//! assert_eq!(shared.wire_ref(3 * block.len(), block.len()).unwrap().to_vec(), block);
+//! ```
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -48,6 +59,16 @@ impl Default for Stores {
 
 impl Stores {
     /// Has `fill` write to `wire`, in the way that costs less.
+    ///
+    /// ```
+    /// use barewire_sys::{stores::Stores, wirebuf::WireMut};
+    /// let (stores, mut to) = (Stores::default(), [0; 4096]);
+    /// stores.write(WireMut::new(&mut to), |wire| {
+    ///     wire.write(&[1; 3000]);
+    ///     wire.write(&[2; 3000]);
+    /// });
+    /// assert_eq!((to[2999], to[3000], to[4095]), (1, 2, 2), "all that fits, whichever way it goes");
+    /// ```
     #[inline]
     pub fn write(&self, mut wire: WireMut<'_>, fill: impl FnOnce(&mut WireMut<'_>)) {
         let len = wire.remaining();

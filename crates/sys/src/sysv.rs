@@ -1,4 +1,19 @@
 //! System V message queues, so that measurements can stand them beside everything else.
+//!
+//! ```
+//! use barewire_sys::sysv::Queue;
+//! let Ok(mut mine) = Queue::create() else { return }; // a system without them
+//! let id = mine.id();
+//! let echo = std::thread::spawn(move || {
+//!     let (mut queue, mut ball) = (Queue::open(id), [0; 4]);
+//!     queue.receive(1, &mut ball).and_then(|len| queue.send(2, &ball[..len]))
+//! });
+//! mine.send(1, b"ping").unwrap();
+//! let mut ball = [0; 4];
+//! assert_eq!(mine.receive(2, &mut ball).unwrap(), 4);
+//! assert_eq!(&ball, b"ping");
+//! echo.join().unwrap().unwrap();
+//! ```
 
 use std::io;
 
@@ -26,6 +41,15 @@ const KIND_BYTES: usize = 8;
 
 impl Queue {
     /// A new queue, for this user only.
+    ///
+    /// ```
+    /// use barewire_sys::sysv::Queue;
+    /// let (Ok(one), Ok(other)) = (Queue::create(), Queue::create()) else { return };
+    /// assert_ne!(one.id(), other.id());
+    /// let id = one.id();
+    /// drop(one);
+    /// assert!(Queue::open(id).send(1, b"").is_err(), "it is gone");
+    /// ```
     pub fn create() -> io::Result<Queue> {
         // SAFETY: takes two numbers and no memory of ours.
         let id = unsafe { libc::msgget(libc::IPC_PRIVATE, 0o600) };
@@ -36,16 +60,42 @@ impl Queue {
     }
 
     /// The queue of another process, by its number.
+    ///
+    /// ```
+    /// use barewire_sys::sysv::Queue;
+    /// assert!(Queue::open(-1).send(1, b"to nobody").is_err());
+    /// let Ok(mut queue) = Queue::create() else { return };
+    /// drop(Queue::open(queue.id()));
+    /// assert!(queue.send(1, b"still there").is_ok(), "only its maker takes it away");
+    /// ```
     pub fn open(id: i32) -> Queue {
         Queue { id, owned: false, message: Vec::new() }
     }
 
     /// What others open it by.
+    ///
+    /// ```
+    /// use barewire_sys::sysv::Queue;
+    /// let Ok(queue) = Queue::create() else { return };
+    /// let told = queue.id().to_string(); // as it is told to another process
+    /// assert_eq!(Queue::open(told.parse().unwrap()).id(), queue.id());
+    /// ```
     pub fn id(&self) -> i32 {
         self.id
     }
 
     /// Appends a message, waiting for room. `kind` must be positive.
+    ///
+    /// ```
+    /// use barewire_sys::sysv::Queue;
+    /// let Ok(mut queue) = Queue::create() else { return };
+    /// queue.send(1, b"").unwrap();
+    /// queue.send(1, b"nine char").unwrap();
+    /// assert!(queue.send(0, b"").is_err(), "kinds are positive");
+    /// let mut into = [0; 16];
+    /// assert_eq!([queue.receive(1, &mut into).unwrap(), queue.receive(1, &mut into).unwrap()], [0, 9]);
+    /// assert_eq!(&into[..9], b"nine char");
+    /// ```
     pub fn send(&mut self, kind: i64, bytes: &[u8]) -> io::Result<()> {
         self.reserve(bytes.len());
         self.message[0] = kind as u64;
@@ -60,6 +110,17 @@ impl Queue {
     }
 
     /// The next message of that kind, waiting for one; its length. A longer one than `into` is an error and stays.
+    ///
+    /// ```
+    /// use barewire_sys::sysv::Queue;
+    /// let Ok(mut queue) = Queue::create() else { return };
+    /// queue.send(1, b"first").unwrap();
+    /// queue.send(2, b"second").unwrap();
+    /// let mut into = [0; 6];
+    /// assert_eq!(queue.receive(2, &mut into).unwrap(), 6, "by kind, not by age");
+    /// assert!(queue.receive(1, &mut into[..4]).is_err(), "too long");
+    /// assert_eq!(queue.receive(1, &mut into).unwrap(), 5, "but it has stayed");
+    /// ```
     pub fn receive(&mut self, kind: i64, into: &mut [u8]) -> io::Result<usize> {
         self.reserve(into.len());
         // SAFETY: `message` has room for the kind and `into.len()` bytes behind it, which is what the call may write.

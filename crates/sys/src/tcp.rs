@@ -2,6 +2,18 @@
 //!
 //! A stopped process has a kernel that acknowledges for it; a machine that is gone does not. Only the kernel can tell
 //! the two apart, and this is where it is asked.
+//!
+//! ```
+//! use barewire_sys::{tcp, wirebuf::WireRef};
+//! let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+//! let out = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+//! let mut sent = 0;
+//! while let Ok(n) = tcp::send(&out, [b"", b"", b""], &WireRef::new(&[7; 10_000])) {
+//!     sent += n;
+//! }
+//! assert!(sent > 10_000, "nobody reads: the kernels on both sides have taken it, and now take no more");
+//! assert!(tcp::state(&out).is_ok(), "the other machine is there all the same");
+//! ```
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -10,6 +22,16 @@ use rustix::io::Errno;
 use crate::wirebuf::{Places, WireRef};
 
 /// What the kernel says about a connection at one moment.
+///
+/// ```
+/// use barewire_sys::tcp::{self, TcpState};
+/// # let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+/// # let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+/// let TcpState { unanswered, is_delivered, .. } = tcp::state(&stream).unwrap();
+/// assert_eq!((unanswered, is_delivered), (0, false), "nothing is on its way, and nobody has closed");
+/// stream.shutdown(std::net::Shutdown::Write).unwrap();
+/// while !tcp::state(&stream).unwrap().is_delivered {}
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpState {
     /// Segments sent and not acknowledged, or several probes of a closed window not answered.
@@ -83,6 +105,23 @@ pub fn send(socket: impl AsFd, before: [&[u8]; 3], body: &WireRef<'_>) -> Result
 
 /// Reads what has arrived: straight into `places` until they are full, then into `behind`. Says how many bytes that was in all; none at
 /// the stream's end.
+///
+/// ```
+/// use barewire_sys::{rustix::io::Errno, tcp, wirebuf::{Places, WireMut}};
+/// use std::io::Write;
+/// # let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+/// # let mut out = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+/// # let (into, _) = listener.accept().unwrap();
+/// let (mut body, mut behind) = ([0; 4], [0; 8]);
+/// assert_eq!(tcp::receive(&into, &Places::default(), &mut behind), Err(Errno::AGAIN), "nothing yet");
+/// out.write_all(b"bodynext").unwrap();
+/// drop(out);
+/// let mut places = Places::default();
+/// places.push(WireMut::new(&mut body));
+/// while tcp::receive(&into, &places, &mut behind) != Ok(8) {}
+/// assert_eq!((&body, &behind[..4]), (b"body", &b"next"[..]));
+/// while tcp::receive(&into, &Places::default(), &mut behind) != Ok(0) {} // the end
+/// ```
 pub fn receive(socket: impl AsFd, places: &Places<'_>, behind: &mut [u8]) -> Result<usize, Errno> {
     let last = libc::iovec { iov_base: behind.as_mut_ptr().cast(), iov_len: behind.len() };
     let mut parts = [last; Places::MOST + 1];

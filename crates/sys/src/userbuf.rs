@@ -1,4 +1,20 @@
 //! A caller's buffer: the C interfaces' pointers, with a length that every access is checked against.
+//!
+//! ```
+//! use barewire_sys::{userbuf::UserBuf, wirebuf::WireRef};
+//! /// What a C function with a buffer and its length does with a message.
+//! fn deliver(mut message: WireRef<'_>, into: UserBuf) -> Result<usize, &'static str> {
+//!     let len = message.remaining();
+//!     let mut place = into.wire_mut(0, len).ok_or("the buffer is too short")?;
+//!     Ok(place.write_from(&mut message))
+//! }
+//! let mut buffer = [0u8; 8];
+//! // SAFETY: the buffer outlives the call that it is given to.
+//! let into = unsafe { UserBuf::new(buffer.as_mut_ptr(), 8) };
+//! assert!(deliver(WireRef::new(b"a long message"), into).is_err());
+//! assert_eq!(deliver(WireRef::new(b"short"), into), Ok(5));
+//! assert_eq!(&buffer, b"short\0\0\0");
+//! ```
 
 use crate::wirebuf::{WireMut, WireRef};
 
@@ -31,18 +47,43 @@ impl UserBuf {
     /// # Safety
     /// Until the operation that the buffer is given to has ended, the bytes must be readable, writable if the operation
     /// writes, and not accessed otherwise in a way that Rust's rules for the caller forbid.
+    ///
+    /// ```
+    /// # use barewire_sys::userbuf::UserBuf;
+    /// let mut bytes = *b"abcdef";
+    /// // SAFETY: the bytes outlive both buffers, and are not used otherwise until those are done with.
+    /// let [first, last] = unsafe { [UserBuf::new(bytes.as_mut_ptr(), 3), UserBuf::new(bytes.as_mut_ptr().add(3), 3)] };
+    /// first.wire_mut(0, 3).unwrap().write_from(&mut last.wire_ref(0, 3).unwrap());
+    /// assert_eq!(&bytes, b"defdef");
+    /// ```
     #[inline(always)]
     pub unsafe fn new(base: *mut u8, len: usize) -> UserBuf {
         UserBuf { base, len }
     }
 
     /// Bytes in the buffer.
+    ///
+    /// ```
+    /// # use barewire_sys::userbuf::UserBuf;
+    /// let mut bytes = [0u8; 100];
+    /// // SAFETY: the bytes outlive the buffer.
+    /// let mut buffer = unsafe { UserBuf::new(bytes.as_mut_ptr(), bytes.len()) };
+    /// assert_eq!(buffer.len(), 100);
+    /// buffer.cut_to(40);
+    /// assert_eq!(buffer.len(), 40);
+    /// ```
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// Whether the buffer has no bytes.
+    ///
+    /// ```
+    /// # use barewire_sys::userbuf::UserBuf;
+    /// assert!(UserBuf::EMPTY.is_empty());
+    /// assert!(UserBuf::EMPTY.wire_ref(0, 0).is_some(), "an empty message fits");
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -65,6 +106,18 @@ impl UserBuf {
     }
 
     /// A place to write `len` bytes at `offset`.
+    ///
+    /// ```
+    /// # use barewire_sys::userbuf::UserBuf;
+    /// let mut bytes = [0u8; 6];
+    /// // SAFETY: the bytes outlive the buffer, and nothing else touches them meanwhile.
+    /// let buffer = unsafe { UserBuf::new(bytes.as_mut_ptr(), 6) };
+    /// // Pieces of a message, in whatever order they come.
+    /// buffer.wire_mut(3, 3).unwrap().write(b"def");
+    /// buffer.wire_mut(0, 3).unwrap().write(b"abc");
+    /// assert!(buffer.wire_mut(usize::MAX, 2).is_none());
+    /// assert_eq!(&bytes, b"abcdef");
+    /// ```
     #[inline(always)]
     pub fn wire_mut(&self, offset: usize, len: usize) -> Option<WireMut<'_>> {
         if offset.checked_add(len)? > self.len {
@@ -75,6 +128,15 @@ impl UserBuf {
     }
 
     /// `len` bytes to read from `offset`.
+    ///
+    /// ```
+    /// # use barewire_sys::userbuf::UserBuf;
+    /// let mut bytes = *b"what a caller sends";
+    /// // SAFETY: the bytes outlive the buffer, and nothing else touches them meanwhile.
+    /// let buffer = unsafe { UserBuf::new(bytes.as_mut_ptr(), bytes.len()) };
+    /// assert_eq!(buffer.wire_ref(5, 8).unwrap().to_vec(), b"a caller");
+    /// assert!(buffer.wire_ref(19, 1).is_none() && buffer.wire_ref(19, 0).is_some());
+    /// ```
     #[inline(always)]
     pub fn wire_ref(&self, offset: usize, len: usize) -> Option<WireRef<'_>> {
         if offset.checked_add(len)? > self.len {

@@ -2,12 +2,33 @@
 //!
 //! They copy and never lend: a `&[u8]` into memory that a peer can change would let the peer change a value
 //! between its check and its use.
+//!
+//! ```
+//! use barewire_sys::wirebuf::{WireMut, WireRef};
+//! let mut packet = [0; 16];
+//! let mut wire = WireMut::new(&mut packet);
+//! wire.write_u64(3);
+//! wire.write(b"abc");
+//! let mut wire = WireRef::new(&packet);
+//! let len = wire.read_u64().unwrap(); // read once, and checked before it is used
+//! assert!(len <= wire.remaining() as u64);
+//! assert_eq!(wire.first(len as usize).to_vec(), b"abc");
+//! ```
 
 use std::marker::PhantomData;
 
 use crate::copy;
 
 /// A place of fixed length to write a packet into, in order.
+///
+/// ```
+/// use barewire_sys::wirebuf::WireMut;
+/// let mut packet = [0; 10];
+/// let mut wire = WireMut::new(&mut packet);
+/// wire.write_u64(1);
+/// assert_eq!((wire.write(b"abc"), wire.remaining()), (2, 0), "what does not fit stays out");
+/// assert_eq!(&packet, b"\x01\0\0\0\0\0\0\0ab");
+/// ```
 #[derive(Debug)]
 pub struct WireMut<'a> {
     at: *mut u8,
@@ -32,7 +53,7 @@ impl<'a> WireMut<'a> {
     /// # Safety
     /// The bytes must stay mapped and writable for `'a`, and no Rust reference to them may exist meanwhile.
     #[inline(always)]
-    pub unsafe fn from_raw(at: *mut u8, len: usize) -> WireMut<'a> {
+    pub(crate) unsafe fn from_raw(at: *mut u8, len: usize) -> WireMut<'a> {
         WireMut { at, left: len, past: false, life: PhantomData }
     }
 
@@ -52,6 +73,16 @@ impl<'a> WireMut<'a> {
     }
 
     /// Bytes that still fit.
+    ///
+    /// ```
+    /// # use barewire_sys::wirebuf::WireMut;
+    /// let mut bytes = [0; 10];
+    /// let mut wire = WireMut::new(&mut bytes);
+    /// while wire.remaining() >= 3 {
+    ///     wire.write(b"abc");
+    /// }
+    /// assert_eq!(&bytes, b"abcabcabc\0");
+    /// ```
     #[inline(always)]
     pub fn remaining(&self) -> usize {
         self.left
@@ -87,6 +118,16 @@ impl<'a> WireMut<'a> {
     }
 
     /// Copies as much of `bytes` as fits and says how much that was.
+    ///
+    /// ```
+    /// # use barewire_sys::wirebuf::WireMut;
+    /// let (text, mut at) = (b"in packets of four", 0);
+    /// let mut packet = [0; 4];
+    /// while at < text.len() {
+    ///     at += WireMut::new(&mut packet).write(&text[at..]);
+    /// }
+    /// assert_eq!(&packet, b"urfo", "the last two bytes, and two of the packet before");
+    /// ```
     #[inline(always)]
     pub fn write(&mut self, bytes: &[u8]) -> usize {
         let n = bytes.len().min(self.left);
@@ -98,6 +139,16 @@ impl<'a> WireMut<'a> {
     }
 
     /// Writes one little-endian word if it fits.
+    ///
+    /// ```
+    /// # use barewire_sys::wirebuf::WireMut;
+    /// let mut bytes = [9; 12];
+    /// let mut wire = WireMut::new(&mut bytes);
+    /// wire.write_u64(0x0102);
+    /// wire.write_u64(0x0304);
+    /// assert_eq!(wire.remaining(), 4, "the second did not fit");
+    /// assert_eq!(bytes, [2, 1, 0, 0, 0, 0, 0, 0, 9, 9, 9, 9]);
+    /// ```
     #[inline(always)]
     pub fn write_u64(&mut self, word: u64) {
         if self.left >= 8 {
@@ -125,6 +176,15 @@ impl<'a> WireMut<'a> {
     }
 
     /// Copies all of `from` that fits straight from wire memory to wire memory.
+    ///
+    /// ```
+    /// use barewire_sys::wirebuf::{WireMut, WireRef};
+    /// let mut from = WireRef::new(b"abcdef");
+    /// let (mut first, mut second) = ([0; 4], [0; 4]);
+    /// assert_eq!(WireMut::new(&mut first).write_from(&mut from), 4);
+    /// assert_eq!(WireMut::new(&mut second).write_from(&mut from), 2);
+    /// assert_eq!((&first, &second), (b"abcd", b"ef\0\0"));
+    /// ```
     #[inline(always)]
     pub fn write_from(&mut self, from: &mut WireRef<'_>) -> usize {
         let n = from.left.min(self.left);
@@ -158,6 +218,20 @@ impl<'a> WireMut<'a> {
 /// ```
 pub trait Fill {
     /// Writes it.
+    ///
+    /// ```
+    /// use barewire_sys::wirebuf::{Fill, WireMut};
+    /// struct Greeting(&'static str);
+    /// impl Fill for Greeting {
+    ///     fn fill(self, wire: &mut WireMut<'_>) {
+    ///         wire.write(b"hello, ");
+    ///         wire.write(self.0.as_bytes());
+    ///     }
+    /// }
+    /// let mut packet = [0; 11];
+    /// Greeting("you").fill(&mut WireMut::new(&mut packet));
+    /// assert_eq!(&packet, b"hello, you\0");
+    /// ```
     fn fill(self, wire: &mut WireMut<'_>);
 }
 
@@ -204,6 +278,14 @@ impl<'a> Places<'a> {
     pub const MOST: usize = 8;
 
     /// Adds a place behind the others; false, and nothing is added, if there are enough of them.
+    ///
+    /// ```
+    /// use barewire_sys::wirebuf::{Places, WireMut};
+    /// let mut bytes = [[0; 2]; 10];
+    /// let mut places = Places::default();
+    /// let taken = bytes.iter_mut().map(|bytes| places.push(WireMut::new(bytes))).filter(|&taken| taken).count();
+    /// assert_eq!((taken, places.remaining()), (Places::MOST, 2 * Places::MOST));
+    /// ```
     pub fn push(&mut self, place: WireMut<'a>) -> bool {
         let Some(part) = self.parts.get_mut(self.count) else { return false };
         *part = libc::iovec { iov_base: place.at.cast(), iov_len: place.left };
@@ -213,18 +295,33 @@ impl<'a> Places<'a> {
     }
 
     /// Bytes that fit into all of them.
+    ///
+    /// ```
+    /// # use barewire_sys::wirebuf::{Places, WireMut};
+    /// let (mut head, mut body) = ([0; 16], [0; 1000]);
+    /// let mut wire = WireMut::new(&mut head);
+    /// wire.write(b"six of");
+    /// let mut places = Places::default();
+    /// places.push(wire);
+    /// places.push(WireMut::new(&mut body));
+    /// assert_eq!(places.remaining(), 10 + 1000, "what was written already does not count");
+    /// ```
     pub fn remaining(&self) -> usize {
         self.bytes
     }
 
     /// Whether there is no place.
+    ///
+    /// ```
+    /// # use barewire_sys::wirebuf::{Places, WireMut};
+    /// let mut byte = [0];
+    /// let mut places = Places::default();
+    /// assert!(places.is_empty());
+    /// places.push(WireMut::new(&mut byte));
+    /// assert!(!places.is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
-    }
-
-    /// Whether there are as many as there can be.
-    pub fn is_full(&self) -> bool {
-        self.count == Places::MOST
     }
 
     /// As the kernel wants them.
@@ -247,6 +344,15 @@ impl<'a> Places<'a> {
 }
 
 /// Bytes of a packet to read, in order.
+///
+/// ```
+/// use barewire_sys::wirebuf::WireRef;
+/// let mut packet = WireRef::new(b"\x05\0\0\0\0\0\0\0hello, and more");
+/// let len = packet.read_u64().unwrap();
+/// assert_eq!(packet.first(len as usize).to_vec(), b"hello");
+/// packet.discard(len as usize);
+/// assert_eq!(packet.to_vec(), b", and more");
+/// ```
 #[derive(Debug)]
 pub struct WireRef<'a> {
     at: *const u8,
@@ -260,7 +366,7 @@ impl<'a> WireRef<'a> {
     /// # Safety
     /// The bytes must stay mapped and readable for `'a`.
     #[inline(always)]
-    pub unsafe fn from_raw(at: *const u8, len: usize) -> WireRef<'a> {
+    pub(crate) unsafe fn from_raw(at: *const u8, len: usize) -> WireRef<'a> {
         WireRef { at, left: len, life: PhantomData }
     }
 
@@ -279,6 +385,15 @@ impl<'a> WireRef<'a> {
     }
 
     /// Where the bytes are, to tell a neighbour that may [fetch](crate::fetch::fetch) them.
+    ///
+    /// ```
+    /// # use barewire_sys::wirebuf::WireRef;
+    /// let bytes = *b"abcd";
+    /// let mut wire = WireRef::new(&bytes);
+    /// let start = wire.address();
+    /// wire.discard(3);
+    /// assert_eq!((start, wire.address()), (bytes.as_ptr().addr() as u64, start + 3));
+    /// ```
     pub fn address(&self) -> u64 {
         self.at.expose_provenance() as u64
     }
@@ -289,12 +404,29 @@ impl<'a> WireRef<'a> {
     }
 
     /// Bytes not read yet.
+    ///
+    /// ```
+    /// # use barewire_sys::wirebuf::WireRef;
+    /// let mut wire = WireRef::new(b"a packet of words");
+    /// while wire.remaining() >= 8 {
+    ///     wire.read_u64();
+    /// }
+    /// assert_eq!((wire.remaining(), wire.to_vec()), (1, b"s".to_vec()));
+    /// ```
     #[inline(always)]
     pub fn remaining(&self) -> usize {
         self.left
     }
 
     /// Copies out as much as there is, at most `into.len()`, and says how much that was.
+    ///
+    /// ```
+    /// # use barewire_sys::wirebuf::WireRef;
+    /// let mut wire = WireRef::new(b"abcde");
+    /// let mut pair = [0; 2];
+    /// let lens = [0; 4].map(|_| wire.read(&mut pair));
+    /// assert_eq!((lens, &pair), ([2, 2, 1, 0], b"ed"));
+    /// ```
     #[inline(always)]
     pub fn read(&mut self, into: &mut [u8]) -> usize {
         let n = into.len().min(self.left);
@@ -306,6 +438,14 @@ impl<'a> WireRef<'a> {
     }
 
     /// Reads one little-endian word, if eight bytes are left.
+    ///
+    /// ```
+    /// # use barewire_sys::wirebuf::WireRef;
+    /// let bytes = [1, 2, 0, 0, 0, 0, 0, 0, 7];
+    /// let mut wire = WireRef::new(&bytes);
+    /// assert_eq!((wire.read_u64(), wire.read_u64()), (Some(0x201), None));
+    /// assert_eq!(wire.remaining(), 1, "a part of a word is left where it is");
+    /// ```
     #[inline(always)]
     pub fn read_u64(&mut self) -> Option<u64> {
         if self.left < 8 {
@@ -336,6 +476,14 @@ impl<'a> WireRef<'a> {
     }
 
     /// Passes over up to `n` bytes and says how many that was.
+    ///
+    /// ```
+    /// # use barewire_sys::wirebuf::WireRef;
+    /// let mut wire = WireRef::new(b"head: body");
+    /// assert_eq!(wire.discard(6), 6);
+    /// assert_eq!(wire.reborrow().to_vec(), b"body");
+    /// assert_eq!(wire.discard(100), 4, "no more than there is");
+    /// ```
     #[inline(always)]
     pub fn discard(&mut self, n: usize) -> usize {
         let n = n.min(self.left);
@@ -344,6 +492,14 @@ impl<'a> WireRef<'a> {
     }
 
     /// Everything left, as private memory.
+    ///
+    /// ```
+    /// # use barewire_sys::wirebuf::WireRef;
+    /// let mut wire = WireRef::new(b"abc");
+    /// wire.discard(1);
+    /// assert_eq!(wire.to_vec(), b"bc");
+    /// assert!(wire.to_vec().is_empty(), "all of it has been read");
+    /// ```
     pub fn to_vec(&mut self) -> Vec<u8> {
         let mut bytes = vec![0; self.left];
         self.read(&mut bytes);
@@ -362,6 +518,14 @@ impl<'a> WireRef<'a> {
     }
 
     /// A second cursor at the same place.
+    ///
+    /// ```
+    /// # use barewire_sys::wirebuf::WireRef;
+    /// let mut wire = WireRef::new(b"twice");
+    /// let mut look = wire.reborrow();
+    /// assert_eq!(look.to_vec(), b"twice");
+    /// assert_eq!((look.remaining(), wire.to_vec()), (0, b"twice".to_vec()), "each reads by itself");
+    /// ```
     #[inline(always)]
     pub fn reborrow(&self) -> WireRef<'_> {
         WireRef { at: self.at, left: self.left, life: PhantomData }

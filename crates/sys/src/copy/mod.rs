@@ -16,6 +16,20 @@
 //!
 //! Ordering: the copies order nothing by themselves. Publish with a Release store after copying in, and
 //! take with an Acquire load before copying out. `copy_stream` ends with the fence that makes its stores obey this.
+//!
+//! ```
+//! use barewire_sys::copy::{SMALL_MAX, copy, copy_small, copy_stream};
+//! let from: Vec<u8> = (0..10_000).map(|at| (at % 251) as u8).collect();
+//! let mut to = vec![0; 10_000];
+//! let (dst, src) = (to.as_mut_ptr(), from.as_ptr());
+//! // SAFETY: two distinct allocations of 10 000 bytes; all three parts lie inside.
+//! unsafe {
+//!     copy_small(dst, src, SMALL_MAX);
+//!     copy(dst.add(64), src.add(64), 936);
+//!     copy_stream(dst.add(1000), src.add(1000), 9000);
+//! }
+//! assert_eq!(to, from);
+//! ```
 
 mod portable;
 #[cfg(test)]
@@ -148,16 +162,33 @@ impl Kernel {
     const ALL: [Self; 4] = [Self::Portable, Self::Sse2, Self::Avx2, Self::Avx512];
 
     /// What [`copy`] and [`copy_stream`] use on this processor.
+    ///
+    /// ```
+    /// use barewire_sys::copy::Kernel;
+    /// assert_eq!(Kernel::best() == Kernel::Portable, cfg!(not(target_arch = "x86_64")));
+    /// ```
     pub fn best() -> Self {
         arch::best()
     }
 
     /// All that this processor has.
+    ///
+    /// ```
+    /// use barewire_sys::copy::Kernel;
+    /// let names: Vec<&str> = Kernel::available().map(Kernel::name).collect();
+    /// assert_eq!(names[0], "portable", "every processor has it");
+    /// assert_eq!(names.contains(&"sse2"), cfg!(target_arch = "x86_64"));
+    /// ```
     pub fn available() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(|&kernel| arch::has(kernel))
     }
 
     /// A word for people.
+    ///
+    /// ```
+    /// use barewire_sys::copy::Kernel;
+    /// assert_eq!([Kernel::Sse2, Kernel::Avx512].map(Kernel::name), ["sse2", "avx512"]);
+    /// ```
     pub fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",

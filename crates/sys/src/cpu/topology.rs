@@ -91,21 +91,50 @@ pub struct Caches {
 
 impl Topology {
     /// Reads it from `/sys`; a few file reads a processor, so keep it.
+    ///
+    /// ```
+    /// use barewire_sys::cpu::Topology;
+    /// let machine = Topology::read();
+    /// assert!(!machine.places().is_empty());
+    /// assert_eq!(machine, Topology::read(), "it stays as it is, unless somebody turns processors off");
+    /// ```
     pub fn read() -> Self {
         Self::read_with(&read)
     }
 
     /// Every processor that is on, in the order of their numbers; never empty.
+    ///
+    /// ```
+    /// let machine = barewire_sys::cpu::Topology::read();
+    /// let cpus: Vec<u32> = machine.places().iter().map(|place| place.cpu.0).collect();
+    /// assert!(cpus.is_sorted_by(|a, b| a < b), "each is there once");
+    /// ```
     pub fn places(&self) -> &[Place] {
         &self.places
     }
 
     /// Where a processor lies, if it is on.
+    ///
+    /// ```
+    /// use barewire_sys::cpu::{Cpu, Topology};
+    /// let machine = Topology::read();
+    /// let last = *machine.places().last().unwrap();
+    /// assert_eq!(machine.place(last.cpu), Some(last));
+    /// assert_eq!(machine.place(Cpu(last.cpu.0 + 1)), None);
+    /// ```
     pub fn place(&self, cpu: Cpu) -> Option<Place> {
         self.places.binary_search_by_key(&cpu, |place| place.cpu).ok().map(|at| self.places[at])
     }
 
     /// The nearest thing that two processors share; the machine if either is unknown.
+    ///
+    /// ```
+    /// use barewire_sys::cpu::{Cpu, Share, Topology};
+    /// let machine = Topology::read();
+    /// let first = machine.places()[0].cpu;
+    /// assert_eq!(machine.share(first, first), Share::Cpu);
+    /// assert_eq!(machine.share(first, Cpu(u32::MAX)), Share::Machine, "there is no such processor");
+    /// ```
     pub fn share(&self, a: Cpu, b: Cpu) -> Share {
         let (Some(a), Some(b)) = (self.place(a), self.place(b)) else {
             return Share::Machine;
@@ -128,16 +157,35 @@ impl Topology {
     }
 
     /// How many cores are on.
+    ///
+    /// ```
+    /// let machine = barewire_sys::cpu::Topology::read();
+    /// let (cores, threads) = (machine.cores(), machine.places().len());
+    /// assert!((1..=threads).contains(&cores), "{} threads run on each core", threads / cores);
+    /// ```
     pub fn cores(&self) -> usize {
         count(self.places.iter().map(|place| place.core))
     }
 
     /// How many memory nodes have processors that are on.
+    ///
+    /// ```
+    /// let machine = barewire_sys::cpu::Topology::read();
+    /// let first = machine.places()[0].node;
+    /// let is_one = machine.places().iter().all(|place| place.node == first);
+    /// assert_eq!(machine.nodes() == 1, is_one);
+    /// ```
     pub fn nodes(&self) -> usize {
         count(self.places.iter().map(|place| place.node))
     }
 
     /// Cache sizes; usual ones where the machine does not say.
+    ///
+    /// ```
+    /// let caches = barewire_sys::cpu::Topology::read().caches();
+    /// assert!(caches.l1d_bytes / caches.line_bytes >= 64, "a first-level cache has room for many lines");
+    /// assert!(caches.l2_bytes >= caches.l1d_bytes);
+    /// ```
     pub fn caches(&self) -> Caches {
         self.caches
     }
