@@ -310,7 +310,7 @@ impl<'a> Places<'a> {
         self.bytes
     }
 
-    /// Whether there is no place.
+    /// Whether there is no room left in them.
     ///
     /// ```
     /// # use barewire_sys::wirebuf::{Places, WireMut};
