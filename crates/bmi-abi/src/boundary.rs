@@ -16,7 +16,7 @@ use barewire_sys::wirebuf::{Places, WireMut, WireRef};
 /// `struct BMI_unexpected_info`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub struct UnexpectedInfo {
+pub(crate) struct UnexpectedInfo {
     /// Zero, or what went wrong.
     pub error_code: i32,
     /// Who sent it.
@@ -34,7 +34,7 @@ const _: () = assert!(size_of::<UnexpectedInfo>() == 40);
 /// A place for results: one, or an array of them. Null where the program does not want them.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
-pub struct Out<T>(*mut T);
+pub(crate) struct Out<T>(*mut T);
 
 impl<T> Out<T> {
     /// No place.
@@ -64,7 +64,7 @@ impl<T: Copy> Out<T> {
 /// An array that C fills.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
-pub struct In<T>(*const T);
+pub(crate) struct In<T>(*const T);
 
 impl<T: Copy> In<T> {
     /// The first `count` elements; `None` if there is no array though there should be.
@@ -81,7 +81,7 @@ impl<T: Copy> In<T> {
 /// A string of C's.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
-pub struct Text(*const c_char);
+pub(crate) struct Text(*const c_char);
 
 impl Text {
     /// The string; `None` if there is none, or if it is not UTF-8.
@@ -97,7 +97,7 @@ impl Text {
 /// A parameter of `BMI_get_info` and `BMI_set_info`, whose type depends on the option.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
-pub struct Parameter(*mut c_void);
+pub(crate) struct Parameter(*mut c_void);
 
 impl Parameter {
     /// As a place for an `int`.
@@ -114,7 +114,7 @@ impl Parameter {
 /// A program's buffer of which BMI promises that it stays until the operation on it has ended.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
-pub struct Bytes(*mut c_void);
+pub(crate) struct Bytes(*mut c_void);
 
 impl Bytes {
     /// The bytes, if there can be so many.
@@ -143,7 +143,7 @@ impl Bytes {
 
 /// Several buffers as one run of bytes.
 #[derive(Debug)]
-pub struct Pieces {
+pub(crate) struct Pieces {
     list: Vec<UserBuf>,
     ends: Vec<u64>,
     total: u64,
@@ -215,7 +215,7 @@ impl Scatter for Pieces {
 }
 
 /// Memory from C's allocator, aligned to a page; null if there is none.
-pub fn allocate(len: usize) -> *mut c_void {
+pub(crate) fn allocate(len: usize) -> *mut c_void {
     let mut place = std::ptr::null_mut();
     // SAFETY: 4096 is a power of two and a multiple of a pointer's size, and `place` is ours.
     let failed = unsafe { libc::posix_memalign(&mut place, 4096, len.max(1)) };
@@ -223,7 +223,7 @@ pub fn allocate(len: usize) -> *mut c_void {
 }
 
 /// A copy of `bytes` from malloc, which a program may free; null if there is no memory.
-pub fn copy(bytes: &[u8]) -> *mut c_void {
+pub(crate) fn copy(bytes: &[u8]) -> *mut c_void {
     // SAFETY: malloc takes any size.
     let place = unsafe { libc::malloc(bytes.len().max(1)) };
     if !place.is_null() {
@@ -237,7 +237,7 @@ pub fn copy(bytes: &[u8]) -> *mut c_void {
 ///
 /// # Safety
 /// `place` came from one of them and was not given back since.
-pub unsafe fn free(place: *mut c_void) {
+pub(crate) unsafe fn free(place: *mut c_void) {
     // SAFETY: the caller's promise.
     unsafe { libc::free(place) };
 }

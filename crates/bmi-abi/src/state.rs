@@ -18,7 +18,7 @@ static PROCESS: RwLock<Process> = RwLock::new(Process { bmi: None, count: 0 });
 
 /// Strings and memory that programs have of us.
 #[derive(Debug, Default)]
-pub struct Lent {
+pub(crate) struct Lent {
     /// URLs of addresses; pointers to them stay good until the address is dropped.
     names: HashMap<(i64, bool), CString>,
     /// Memory that was given out and not given back: the network's, or from malloc.
@@ -28,12 +28,12 @@ pub struct Lent {
 static LENT: LazyLock<Mutex<Lent>> = LazyLock::new(Mutex::default);
 
 /// The interface.
-pub fn bmi() -> Result<Bmi> {
+pub(crate) fn bmi() -> Result<Bmi> {
     PROCESS.read().unwrap_or_else(PoisonError::into_inner).bmi.clone().ok_or(Error::Finalized)
 }
 
 /// Opens it, or counts that somebody else wants it too.
-pub fn open(initialize: impl FnOnce() -> Result<Bmi>) -> Result<()> {
+pub(crate) fn open(initialize: impl FnOnce() -> Result<Bmi>) -> Result<()> {
     let mut process = PROCESS.write().unwrap_or_else(PoisonError::into_inner);
     if process.bmi.is_none() {
         process.bmi = Some(initialize()?);
@@ -43,7 +43,7 @@ pub fn open(initialize: impl FnOnce() -> Result<Bmi>) -> Result<()> {
 }
 
 /// Closes it with the last who wanted it.
-pub fn close() -> Result<()> {
+pub(crate) fn close() -> Result<()> {
     let mut process = PROCESS.write().unwrap_or_else(PoisonError::into_inner);
     process.count = process.count.checked_sub(1).ok_or(Error::Finalized)?;
     if process.count == 0 {
@@ -54,7 +54,7 @@ pub fn close() -> Result<()> {
 }
 
 /// What programs have of us.
-pub fn lent() -> MutexGuard<'static, Lent> {
+pub(crate) fn lent() -> MutexGuard<'static, Lent> {
     LENT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -101,6 +101,6 @@ impl Lent {
 }
 
 /// A call's result as C wants it.
-pub fn code(result: Result<()>) -> c_int {
+pub(crate) fn code(result: Result<()>) -> c_int {
     result.map_or_else(|error| error.code(), |()| 0)
 }

@@ -172,7 +172,7 @@ pub struct Form {
     pub wide: bool,
 }
 
-/// Every `pub fn name<N: Number>(` and every `pub fn name(how: How` in a directory of Rust files.
+/// Every `pub(crate) fn name<N: Number>(` and every `pub(crate) fn name(how: How` in a directory of Rust files.
 pub struct Forms(Vec<(String, String, bool, bool)>);
 
 impl Forms {
@@ -182,7 +182,7 @@ impl Forms {
             let path = entry.expect("the directory of shims is readable").path();
             let text = std::fs::read_to_string(&path).expect("a shim file is readable");
             let module = path.file_stem().expect("a file has a name").to_string_lossy().into_owned();
-            for piece in text.split("\npub fn ").skip(1) {
+            for piece in text.split("\npub(crate) fn ").skip(1) {
                 let open = piece.find('(').expect("a function has parameters");
                 let (name, generic) = match piece[..open].strip_suffix("<N: Number>") {
                     Some(name) => (name, true),

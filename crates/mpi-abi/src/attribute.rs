@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 /// What is hung on an object: a pointer if C hung it there, an integer if Fortran did or if it is predefined.
 #[derive(Debug, Clone)]
-pub enum Value {
+pub(crate) enum Value {
     /// Fortran reads it as a number.
     Pointer(usize),
     /// C gets its address, where an `int` and an `MPI_Aint` find the same number, and may change it there.
@@ -56,7 +56,7 @@ impl Value {
 
 /// Whose functions a key has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Language {
+pub(crate) enum Language {
     /// C's.
     C,
     /// Fortran's, with values as wide as addresses.
@@ -67,7 +67,7 @@ pub enum Language {
 
 /// The functions and the extra state of an attribute key.
 #[derive(Debug)]
-pub struct AttributeCallbacks {
+pub(crate) struct AttributeCallbacks {
     /// Whose functions they are.
     pub language: Language,
     /// Decides what a copy gets.
@@ -79,7 +79,7 @@ pub struct AttributeCallbacks {
 }
 
 /// The attributes of an object.
-pub type Hung = Attributes<AttributeCallbacks>;
+pub(crate) type Hung = Attributes<AttributeCallbacks>;
 
 impl Callbacks for AttributeCallbacks {
     type Value = Value;

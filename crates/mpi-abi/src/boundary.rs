@@ -7,7 +7,7 @@
 
 mod callback;
 
-pub use callback::Callback;
+pub(crate) use callback::Callback;
 
 use barewire::mpi::datatype::{Sink, Source};
 use barewire::mpi::error::{Class, Error, Result};
@@ -23,7 +23,7 @@ macro_rules! handles {
         #[doc = concat!("A handle of C type `", stringify!($name), "`.")]
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(transparent)]
-        pub struct $name(pub usize);
+        pub(crate) struct $name(pub usize);
 
         impl $name {
             /// The handle of no object.
@@ -49,7 +49,7 @@ handles! {
 /// `MPI_Status`; the private part holds a byte count and the cancelled flag.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
-pub struct Status {
+pub(crate) struct Status {
     /// The rank the message came from.
     pub source: c_int,
     /// Its tag.
@@ -103,7 +103,7 @@ fn null(what: &'static str) -> Error {
 /// A place for one result.
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
-pub struct Out<T>(*mut T);
+pub(crate) struct Out<T>(*mut T);
 
 impl<T: Copy> Out<T> {
     /// Stores the result.
@@ -150,12 +150,12 @@ impl Out<Status> {
 }
 
 /// A place for the address or word of an attribute, a memory block and the like: C declares it `void *`.
-pub type OutWord = Out<usize>;
+pub(crate) type OutWord = Out<usize>;
 
 /// An array of arguments.
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
-pub struct List<T>(*const T);
+pub(crate) struct List<T>(*const T);
 
 impl<T: Copy> List<T> {
     /// A copy of the first `len` entries.
@@ -188,7 +188,7 @@ impl List<c_int> {
 /// An array for results.
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
-pub struct OutList<T>(*mut T);
+pub(crate) struct OutList<T>(*mut T);
 
 impl<T: Copy> OutList<T> {
     /// Stores results from the first entry on.
@@ -250,7 +250,7 @@ impl<T: Copy> OutList<T> {
 /// A string argument.
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
-pub struct Text(*const c_char);
+pub(crate) struct Text(*const c_char);
 
 impl Text {
     /// Its bytes without the final zero.
@@ -266,7 +266,7 @@ impl Text {
 /// A buffer for a string.
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
-pub struct OutText(*mut c_char);
+pub(crate) struct OutText(*mut c_char);
 
 impl OutText {
     /// Stores as much of a string as fits into `room` bytes with its final zero; returns its length.
@@ -291,7 +291,7 @@ impl OutText {
 /// User memory: the address of a message, a window or a buffer.
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
-pub struct Memory(*mut c_void);
+pub(crate) struct Memory(*mut c_void);
 
 // SAFETY: it is only an address; what C promises about the memory holds for whichever thread completes the operation.
 unsafe impl Send for Memory {}
@@ -386,7 +386,7 @@ impl Sink for Memory {
 
 /// Memory of our own, aligned for every basic type, that operations and the program's functions work on.
 #[derive(Debug)]
-pub struct Scratch(Vec<UnsafeCell<u128>>);
+pub(crate) struct Scratch(Vec<UnsafeCell<u128>>);
 
 // SAFETY: shared, it only tells its address; who uses the memory when is for those who hold it to order.
 unsafe impl Sync for Scratch {}
@@ -407,7 +407,7 @@ impl Scratch {
 ///
 /// No lock is taken. A program that breaks its promise is found out as long as its calls overlap for a while.
 #[derive(Debug)]
-pub struct Gate<T> {
+pub(crate) struct Gate<T> {
     busy: AtomicBool,
     value: UnsafeCell<T>,
 }
@@ -441,7 +441,7 @@ impl<T> Gate<T> {
 }
 
 /// Something that lasts for ever and is to be found at times: what looks for it checks one word.
-pub struct Standing<T: 'static>(AtomicPtr<T>);
+pub(crate) struct Standing<T: 'static>(AtomicPtr<T>);
 
 impl<T: Sync> Standing<T> {
     /// Not to be found.
@@ -466,7 +466,7 @@ impl<T: Sync> Standing<T> {
 }
 
 /// The only call that is under way behind a gate.
-pub struct Inside<'a, T>(&'a Gate<T>);
+pub(crate) struct Inside<'a, T>(&'a Gate<T>);
 
 impl<T> std::ops::Deref for Inside<'_, T> {
     type Target = T;
@@ -500,7 +500,7 @@ fn crowded() -> Error {
 }
 
 /// A socket of the program's, which stays open.
-pub fn socket(fd: c_int) -> Result<std::fs::File> {
+pub(crate) fn socket(fd: c_int) -> Result<std::fs::File> {
     use std::os::fd::BorrowedFd;
     if fd < 0 {
         return Err(Error::new(Class::Arg, format!("the descriptor is {fd}")));
@@ -512,7 +512,7 @@ pub fn socket(fd: c_int) -> Result<std::fs::File> {
 }
 
 /// A block of memory for `MPI_Alloc_mem`, with its size in front.
-pub fn allocate(size: usize) -> Option<usize> {
+pub(crate) fn allocate(size: usize) -> Option<usize> {
     let layout = block(size)?;
     // SAFETY: the layout has a size of at least HEADER.
     let base = unsafe { std::alloc::alloc(layout) };
@@ -525,7 +525,7 @@ pub fn allocate(size: usize) -> Option<usize> {
 }
 
 /// Gives a block of [`allocate`] back.
-pub fn free(memory: Memory) {
+pub(crate) fn free(memory: Memory) {
     if memory.0.is_null() {
         return;
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// Why an entry point failed: an error of ours, or the code one of the program's callbacks returned.
 #[derive(Debug)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// An error found here.
     Error(Error),
     /// A callback's error code, passed on unchanged.
@@ -34,15 +34,15 @@ impl From<c_int> for Fault {
 
 /// The object whose error handler is told.
 #[derive(Debug, Clone, Copy)]
-pub enum On {
+pub(crate) enum On {
     /// None in particular.
     Nothing,
     /// A communicator.
     Comm(MPI_Comm),
     /// A window.
     Win(MPI_Win),
-    /// A file.
-    File(MPI_File),
+    /// A file: all have the same.
+    File,
     /// A session.
     Session(MPI_Session),
 }
@@ -57,11 +57,17 @@ macro_rules! on {
     )*};
 }
 
-on!(Comm: MPI_Comm, Win: MPI_Win, File: MPI_File, Session: MPI_Session);
+on!(Comm: MPI_Comm, Win: MPI_Win, Session: MPI_Session);
+
+impl From<MPI_File> for On {
+    fn from(_: MPI_File) -> On {
+        On::File
+    }
+}
 
 /// What a program wants done about an error.
 #[derive(Debug)]
-pub enum Errhandler {
+pub(crate) enum Errhandler {
     /// End the job.
     Fatal,
     /// End the processes of the communicator; as there is no job without them, the same.
@@ -74,7 +80,7 @@ pub enum Errhandler {
 
 /// Runs the body of an entry point; gives a failure to the error handler of `on`.
 #[inline]
-pub fn guard(on: On, name: &'static str, body: impl FnOnce() -> Result<(), Fault>) -> c_int {
+pub(crate) fn guard(on: On, name: &'static str, body: impl FnOnce() -> Result<(), Fault>) -> c_int {
     match body() {
         Ok(()) => 0,
         Err(fault) => raise(world(), on, name, &fault),
@@ -83,20 +89,20 @@ pub fn guard(on: On, name: &'static str, body: impl FnOnce() -> Result<(), Fault
 
 /// What every function that is still missing returns.
 #[cold]
-pub fn unsupported(on: On, name: &'static str) -> c_int {
+pub(crate) fn unsupported(on: On, name: &'static str) -> c_int {
     let what = format!("{name} is not part of this version of Barewire");
     raise(world(), on, name, &Fault::Error(Error::new(Class::UnsupportedOperation, what)))
 }
 
 /// What every tool function that is still missing returns; tools have no error handlers.
 #[cold]
-pub fn unsupported_tool() -> c_int {
+pub(crate) fn unsupported_tool() -> c_int {
     Class::TNotSupported as c_int
 }
 
 /// Tells the error handler of `on`; returns the code if that returns.
 #[cold]
-pub fn raise(world: &'static World, on: On, name: &'static str, fault: &Fault) -> c_int {
+pub(crate) fn raise(world: &'static World, on: On, name: &'static str, fault: &Fault) -> c_int {
     let code = match fault {
         Fault::Error(error) => error.class() as c_int,
         Fault::Code(code) => *code,
@@ -125,7 +131,7 @@ fn handler_of(world: &'static World, on: On) -> (Arc<Errhandler>, usize) {
                 return (found.errhandler(), session.0);
             }
         }
-        On::File(_) => return (world.file_errhandler(), MPI_File::NULL.0),
+        On::File => return (world.file_errhandler(), MPI_File::NULL.0),
         On::Win(win) => {
             if let Some(found) = world.wins.get(win.0) {
                 return (found.errhandler(), win.0);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The program's functions for a request, and whether it has said that the operation has ended.
 #[derive(Debug)]
-pub struct General {
+pub(crate) struct General {
     query: Callback,
     free: Callback,
     cancel: Callback,

@@ -18,7 +18,7 @@ use barewire_sys::wirebuf::{Places, WireMut};
 use std::sync::Arc;
 
 /// `count` elements of a datatype at an address.
-pub struct Buffer {
+pub(crate) struct Buffer {
     /// The address.
     pub memory: Memory,
     /// How many elements.
@@ -45,11 +45,6 @@ impl Buffer {
         (self.count * self.object.datatype.size()) as u64
     }
 
-    /// Whether there is no data.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// The data to be sent, and its length.
     #[inline]
     pub fn source(&self) -> (u64, Source) {
@@ -73,14 +68,14 @@ impl Buffer {
 /// The bytes of `count` elements of a predefined type without holes: nothing can be wrong with them. None for everything else,
 /// which takes the long way.
 #[inline(always)]
-pub fn plain(memory: Memory, count: i64, datatype: MPI_Datatype) -> Option<UserBuf> {
+pub(crate) fn plain(memory: Memory, count: i64, datatype: MPI_Datatype) -> Option<UserBuf> {
     let size = Basic::solid_size(datatype.0)?;
     let fits = (0..1 << 48).contains(&count) && (memory.address() > 1) | (count == 0);
     fits.then(|| memory.user(0, count as usize * size))
 }
 
 /// A copy of some bytes, to be sent.
-pub fn kept(bytes: &[u8]) -> Source {
+pub(crate) fn kept(bytes: &[u8]) -> Source {
     let kept = Kept::private(bytes.len());
     assert!(kept.write(0, bytes), "there is room: it was made for them");
     Source::Memory(kept, 0)
@@ -88,7 +83,7 @@ pub fn kept(bytes: &[u8]) -> Source {
 
 /// `count` elements at an address, to be sent, and their length; the arguments have been checked.
 #[inline]
-pub fn source(memory: Memory, count: i64, datatype: &Datatype) -> (u64, Source) {
+pub(crate) fn source(memory: Memory, count: i64, datatype: &Datatype) -> (u64, Source) {
     match datatype.contiguous_run(count) {
         Some((offset, len)) => (len as u64, Source::User(memory.user(offset, len as usize))),
         None => {
@@ -100,7 +95,7 @@ pub fn source(memory: Memory, count: i64, datatype: &Datatype) -> (u64, Source) 
 
 /// The place of `count` elements at an address, to be received; the arguments have been checked.
 #[inline]
-pub fn sink(memory: Memory, count: i64, datatype: &Datatype) -> Sink {
+pub(crate) fn sink(memory: Memory, count: i64, datatype: &Datatype) -> Sink {
     match datatype.contiguous_run(count) {
         Some((offset, len)) => Sink::User(memory.user(offset, len as usize)),
         None => Sink::Scatter(Box::new(Scattered::new(memory, count, datatype))),
@@ -188,14 +183,14 @@ impl Scatter for Scattered {
 
 /// Where a message goes to or comes from, if nothing is special about it or wrong with it; [`target`] and [`wanted`] know what.
 #[inline(always)]
-pub fn plain_partner(comm: &Comm, rank: i32, tag: i32) -> Option<(Peer, Envelope)> {
+pub(crate) fn plain_partner(comm: &Comm, rank: i32, tag: i32) -> Option<(Peer, Envelope)> {
     let Process(peer) = comm.partners().get(rank).filter(|_| (0..=TAG_UB).contains(&tag))?;
     Some((Peer(peer), Envelope { context: comm.message_context(), tag }))
 }
 
 /// Where a message goes; none for `MPI_PROC_NULL`.
 #[inline]
-pub fn target(comm: &Comm, rank: i32, tag: i32) -> Result<Option<(Peer, Envelope)>> {
+pub(crate) fn target(comm: &Comm, rank: i32, tag: i32) -> Result<Option<(Peer, Envelope)>> {
     if !(0..=TAG_UB).contains(&tag) {
         return Err(bad_tag(tag));
     }
@@ -208,7 +203,7 @@ pub fn target(comm: &Comm, rank: i32, tag: i32) -> Result<Option<(Peer, Envelope
 
 /// Which messages a receive takes; none for `MPI_PROC_NULL`.
 #[inline]
-pub fn wanted(comm: &Comm, rank: i32, tag: i32) -> Result<Option<Want>> {
+pub(crate) fn wanted(comm: &Comm, rank: i32, tag: i32) -> Result<Option<Want>> {
     let tag = match tag {
         ANY_TAG => None,
         0..=TAG_UB => Some(tag),
@@ -229,7 +224,7 @@ fn bad_tag(tag: i32) -> Error {
 
 /// Whom an operation is with, to say so in the program's terms.
 #[derive(Clone)]
-pub enum Partner {
+pub(crate) enum Partner {
     /// A send: its status says nothing.
     Receiver,
     /// A receive from this rank.
@@ -258,13 +253,13 @@ impl Partner {
 }
 
 /// The rank of a process that sent something.
-pub fn rank_of(comm: &Comm, from: Peer) -> i32 {
+pub(crate) fn rank_of(comm: &Comm, from: Peer) -> i32 {
     comm.partners().rank_of(Process(from.0)).map_or(ANY_SOURCE, |rank| rank as i32)
 }
 
 /// How an operation ended, in the program's terms.
 #[derive(Debug, Clone)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// For the program.
     pub status: Status,
     /// What went wrong.
@@ -294,7 +289,7 @@ impl From<Result<()>> for Outcome {
 
 /// The outcome of a receive from rank `source`, or of a send.
 #[inline]
-pub fn outcome(source: Option<i32>, status: &tagged::Status) -> Outcome {
+pub(crate) fn outcome(source: Option<i32>, status: &tagged::Status) -> Outcome {
     let told = source.map_or(Status::EMPTY, |source| Status::new(source, status.tag, status.len));
     match status.failure {
         None => Outcome { status: told, error: None },
@@ -321,6 +316,6 @@ fn failed(mut status: Status, failure: Failure) -> Outcome {
 
 /// A communicator that the whole job shares, to reach the transport without a lock.
 #[inline]
-pub fn anyone() -> Result<CommRef> {
+pub(crate) fn anyone() -> Result<CommRef> {
     world().comm(MPI_Comm(0x101))
 }

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// A communicator.
-pub struct Comm {
+pub(crate) struct Comm {
     /// Tells the messages of different communicators apart; one that is still being made gets it at the end.
     context: AtomicU32,
     /// The processes, by rank.
@@ -46,7 +46,7 @@ pub struct Comm {
 }
 
 /// A datatype with what a program may hang on it.
-pub struct TypeObject {
+pub(crate) struct TypeObject {
     /// The description.
     pub datatype: Datatype,
     /// The attributes the program hung on it.
@@ -57,7 +57,7 @@ pub struct TypeObject {
 
 /// An operation made by the program.
 #[derive(Debug)]
-pub struct UserOp {
+pub(crate) struct UserOp {
     /// The program's function.
     pub function: Callback,
     /// It takes an `MPI_Count`.
@@ -67,7 +67,7 @@ pub struct UserOp {
 }
 
 /// A session.
-pub struct Session {
+pub(crate) struct Session {
     /// Hints given when it was made.
     pub info: Info,
     errhandler: Mutex<Arc<Errhandler>>,
@@ -75,7 +75,7 @@ pub struct Session {
 
 /// What a Fortran type was asked for with: the call, and its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct F90Key {
+pub(crate) struct F90Key {
     /// The number of the call's combiner.
     pub combiner: i32,
     /// Precision, or the range where there is only a range.
@@ -257,7 +257,7 @@ impl Session {
 }
 
 /// A datatype found by its handle; predefined ones cost no reference count.
-pub enum TypeRef {
+pub(crate) enum TypeRef {
     /// Predefined.
     Basic(&'static TypeObject),
     /// Made by the program.
@@ -283,7 +283,7 @@ impl Deref for TypeRef {
     clippy::redundant_allocation,
     reason = "the outer count belongs to one thread, so copying it is no atomic update"
 )]
-pub enum CommRef {
+pub(crate) enum CommRef {
     /// One of those that are there as long as the process.
     Lasting(&'static Arc<Comm>),
     /// One that this thread has used lately.

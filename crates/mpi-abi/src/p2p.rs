@@ -18,7 +18,7 @@ use barewire_sys::userbuf::UserBuf;
 
 /// The arguments that describe one side of a message.
 #[derive(Clone, Copy)]
-pub struct Message {
+pub(crate) struct Message {
     /// The address of the data.
     pub memory: Memory,
     /// How many elements.
@@ -111,7 +111,7 @@ impl Message {
 
 /// Sends and waits until the send has ended.
 #[inline(always)]
-pub fn send(message: Message, handle: MPI_Comm, mode: Mode) -> Result<()> {
+pub(crate) fn send(message: Message, handle: MPI_Comm, mode: Mode) -> Result<()> {
     match lasting(handle) {
         Some(comm) => send_on(comm, message, handle, mode),
         None => send_elsewhere(message, handle, mode),
@@ -155,7 +155,7 @@ fn send_later(message: Message, handle: MPI_Comm, mode: Mode) -> Result<()> {
 
 /// Starts a send.
 #[inline(always)]
-pub fn isend(message: Message, handle: MPI_Comm, mode: Mode) -> Result<MPI_Request> {
+pub(crate) fn isend(message: Message, handle: MPI_Comm, mode: Mode) -> Result<MPI_Request> {
     match lasting(handle) {
         Some(comm) => isend_on(comm, message, handle, mode),
         None => isend_elsewhere(message, handle, mode),
@@ -190,7 +190,7 @@ fn isend_later(message: Message, handle: MPI_Comm, mode: Mode) -> Result<MPI_Req
 }
 
 /// Sends a copy, which goes on by itself.
-pub fn bsend(message: Message, handle: MPI_Comm) -> Result<()> {
+pub(crate) fn bsend(message: Message, handle: MPI_Comm) -> Result<()> {
     let comm = world().comm(handle)?;
     let buffer = message.buffer()?;
     let Some((to, envelope)) = target(&comm, message.rank, message.tag)? else { return Ok(()) };
@@ -201,14 +201,14 @@ pub fn bsend(message: Message, handle: MPI_Comm) -> Result<()> {
 }
 
 /// [`bsend`] with a request, which has ended.
-pub fn ibsend(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
+pub(crate) fn ibsend(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
     bsend(message, handle)?;
     ended(&world().comm(handle)?, handle, Outcome::NOBODY)
 }
 
 /// Receives and waits for the message.
 #[inline(always)]
-pub fn recv(message: Message, handle: MPI_Comm, status: Out<Status>) -> Result<()> {
+pub(crate) fn recv(message: Message, handle: MPI_Comm, status: Out<Status>) -> Result<()> {
     match lasting(handle) {
         Some(comm) => recv_on(comm, message, handle, status),
         None => recv_elsewhere(message, handle, status),
@@ -269,7 +269,7 @@ fn tell(comm: &CommRef, rank: i32, got: &tagged::Status, status: Out<Status>) ->
 
 /// Starts a receive.
 #[inline(always)]
-pub fn irecv(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
+pub(crate) fn irecv(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
     match lasting(handle) {
         Some(comm) => irecv_on(comm, message, handle),
         None => irecv_elsewhere(message, handle),
@@ -345,13 +345,18 @@ fn lost_member(layer: &Layer, comm: &CommRef) -> Option<Peer> {
 }
 
 /// Sends one message while receiving another.
-pub fn sendrecv(out: Message, into: Message, handle: MPI_Comm, status: Out<Status>) -> Result<()> {
+pub(crate) fn sendrecv(out: Message, into: Message, handle: MPI_Comm, status: Out<Status>) -> Result<()> {
     let buffer = out.buffer()?;
     exchange(out, buffer.source(), into, handle, status)
 }
 
 /// Sends what a buffer holds while another message replaces it.
-pub fn sendrecv_replace(out: Message, into: Message, handle: MPI_Comm, status: Out<Status>) -> Result<()> {
+pub(crate) fn sendrecv_replace(
+    out: Message,
+    into: Message,
+    handle: MPI_Comm,
+    status: Out<Status>,
+) -> Result<()> {
     let copy = out.buffer()?.copy();
     exchange(out, copy, into, handle, status)
 }
@@ -381,7 +386,7 @@ fn exchange(
 }
 
 /// Waits for a message and says what it is.
-pub fn probe(rank: i32, tag: i32, comm: MPI_Comm) -> Result<Status> {
+pub(crate) fn probe(rank: i32, tag: i32, comm: MPI_Comm) -> Result<Status> {
     let comm = world().comm(comm)?;
     let Some(want) = wanted(&comm, rank, tag)? else { return Ok(Outcome::from_proc_null().status) };
     let mut found = None;
@@ -397,7 +402,7 @@ pub fn probe(rank: i32, tag: i32, comm: MPI_Comm) -> Result<Status> {
 }
 
 /// Says what message is there, if any.
-pub fn iprobe(rank: i32, tag: i32, comm: MPI_Comm) -> Result<Option<Status>> {
+pub(crate) fn iprobe(rank: i32, tag: i32, comm: MPI_Comm) -> Result<Option<Status>> {
     let comm = world().comm(comm)?;
     let Some(want) = wanted(&comm, rank, tag)? else { return Ok(Some(Outcome::from_proc_null().status)) };
     comm.net.poll()?;
@@ -409,7 +414,12 @@ pub fn iprobe(rank: i32, tag: i32, comm: MPI_Comm) -> Result<Option<Status>> {
 const NO_PROC: MPI_Message = MPI_Message(0x129);
 
 /// Takes a message out of the matching; waits for it if `waits`.
-pub fn mprobe(rank: i32, tag: i32, handle: MPI_Comm, waits: bool) -> Result<Option<(MPI_Message, Status)>> {
+pub(crate) fn mprobe(
+    rank: i32,
+    tag: i32,
+    handle: MPI_Comm,
+    waits: bool,
+) -> Result<Option<(MPI_Message, Status)>> {
     let comm = world().comm(handle)?;
     let Some(want) = wanted(&comm, rank, tag)? else {
         return Ok(Some((NO_PROC, Outcome::from_proc_null().status)));
@@ -437,7 +447,7 @@ pub fn mprobe(rank: i32, tag: i32, handle: MPI_Comm, waits: bool) -> Result<Opti
 }
 
 /// Starts receiving a message that was taken out of the matching.
-pub fn imrecv(
+pub(crate) fn imrecv(
     memory: Memory,
     count: i64,
     datatype: MPI_Datatype,
@@ -467,7 +477,7 @@ pub fn imrecv(
 }
 
 /// Waits for a request and tells its outcome; for calls that make a request only to wait for it.
-pub fn wait_for(request: MPI_Request, status: Out<Status>) -> Result<(), Fault> {
+pub(crate) fn wait_for(request: MPI_Request, status: Out<Status>) -> Result<(), Fault> {
     let anyone = anyone()?;
     let handle = request.0;
     anyone.net.wait("a request", |layer| layer.requests.is_done(&layer.tagged, handle))?;
@@ -481,7 +491,7 @@ pub fn wait_for(request: MPI_Request, status: Out<Status>) -> Result<(), Fault> 
 
 /// How a persistent send goes.
 #[derive(Clone, Copy)]
-pub enum Planned {
+pub(crate) enum Planned {
     /// From the program's memory.
     Direct(Mode),
     /// From a copy.
@@ -489,7 +499,7 @@ pub enum Planned {
 }
 
 /// A persistent send.
-pub fn send_init(message: Message, handle: MPI_Comm, how: Planned) -> Result<MPI_Request> {
+pub(crate) fn send_init(message: Message, handle: MPI_Comm, how: Planned) -> Result<MPI_Request> {
     let comm = world().comm(handle)?;
     let buffer = message.buffer()?;
     let way = match (target(&comm, message.rank, message.tag)?, how) {
@@ -502,7 +512,7 @@ pub fn send_init(message: Message, handle: MPI_Comm, how: Planned) -> Result<MPI
 }
 
 /// A persistent receive.
-pub fn recv_init(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
+pub(crate) fn recv_init(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
     let comm = world().comm(handle)?;
     let buffer = message.buffer()?;
     let way = wanted(&comm, message.rank, message.tag)?.map_or(Way::Nothing, Way::Receive);
@@ -514,7 +524,7 @@ pub fn recv_init(message: Message, handle: MPI_Comm) -> Result<MPI_Request> {
 const PARTITIONED: i32 = 1 << 30;
 
 /// A send, or a receive, of a message in parts.
-pub fn parts_init(message: Message, parts: i32, handle: MPI_Comm, sends: bool) -> Result<MPI_Request> {
+pub(crate) fn parts_init(message: Message, parts: i32, handle: MPI_Comm, sends: bool) -> Result<MPI_Request> {
     let comm = world().comm(handle)?;
     let count = usize::try_from(parts).ok().filter(|_| message.count >= 0);
     let count = count
@@ -539,7 +549,7 @@ pub fn parts_init(message: Message, parts: i32, handle: MPI_Comm, sends: bool) -
 
 /// Gives the library memory for buffered sends; copies are kept elsewhere, only its size counts. `owner` is the handle of what it
 /// is attached to, 0 for the job.
-pub fn attach(owner: usize, memory: Memory, size: i64) -> Result<()> {
+pub(crate) fn attach(owner: usize, memory: Memory, size: i64) -> Result<()> {
     let bytes = u64::try_from(size).map_err(|_| Error::new(Class::Arg, format!("size is {size}")))?;
     anyone()?.net.with(|_, layer| {
         if layer.requests.attached.contains_key(&owner) {
@@ -555,12 +565,12 @@ pub fn attach(owner: usize, memory: Memory, size: i64) -> Result<()> {
 const AUTOMATIC: usize = 2;
 
 /// Waits until all buffered sends have left.
-pub fn flush() -> Result<()> {
+pub(crate) fn flush() -> Result<()> {
     anyone()?.net.wait("buffered sends", |layer| layer.requests.none_left_behind(&mut layer.tagged))
 }
 
 /// [`flush`] with a request.
-pub fn iflush() -> Result<MPI_Request> {
+pub(crate) fn iflush() -> Result<MPI_Request> {
     let comm = anyone()?;
     let net = comm.net.clone();
     task(&comm, MPI_Comm(0x102), async move {
@@ -570,7 +580,7 @@ pub fn iflush() -> Result<MPI_Request> {
 }
 
 /// Takes the memory for buffered sends back: its address and size.
-pub fn detach(owner: usize) -> Result<(usize, i64)> {
+pub(crate) fn detach(owner: usize) -> Result<(usize, i64)> {
     flush()?;
     let attached = anyone()?.net.with(|_, layer| layer.requests.attached.remove(&owner))?;
     let (address, size) = attached.ok_or_else(|| Error::new(Class::Buffer, "no buffer is attached"))?;
@@ -578,7 +588,12 @@ pub fn detach(owner: usize) -> Result<(usize, i64)> {
 }
 
 /// Sends one message while receiving another, with one request for both.
-pub fn isendrecv(out: Message, into: Message, handle: MPI_Comm, replaces: bool) -> Result<MPI_Request> {
+pub(crate) fn isendrecv(
+    out: Message,
+    into: Message,
+    handle: MPI_Comm,
+    replaces: bool,
+) -> Result<MPI_Request> {
     let buffer = out.buffer()?;
     let from = if replaces { buffer.copy() } else { buffer.source() };
     let comm = world().comm(handle)?;
@@ -610,14 +625,14 @@ pub fn isendrecv(out: Message, into: Message, handle: MPI_Comm, replaces: bool) 
 }
 
 /// Waits for the end of a send or receive, within a task.
-pub async fn end(net: &Net, request: tagged::Request) -> Result<tagged::Status> {
+pub(crate) async fn end(net: &Net, request: tagged::Request) -> Result<tagged::Status> {
     Until(net, Need { what: Event::End(request), lost: usize::MAX }).await;
     let status = net.with(|_, layer| layer.tagged.take(request))?;
     status.ok_or_else(|| Error::new(Class::Intern, "a request ended twice"))
 }
 
 /// A request for a task that begins now.
-pub fn task(
+pub(crate) fn task(
     comm: &CommRef,
     handle: MPI_Comm,
     steps: impl Future<Output = Outcome> + Send + 'static,

@@ -16,19 +16,19 @@ const _: () = assert!((Request::GENERATIONS as usize) << GENERATION_SHIFT <= 1 <
 
 /// What to note of a receive.
 #[inline(always)]
-pub fn note(comm: MPI_Comm, rank: i32) -> Note {
+pub(crate) fn note(comm: MPI_Comm, rank: i32) -> Note {
     [comm.0 as u64, u64::from(rank as u32)]
 }
 
 /// The communicator and the rank of a note.
 #[inline(always)]
-pub fn noted([comm, rank]: Note) -> (MPI_Comm, i32) {
+pub(crate) fn noted([comm, rank]: Note) -> (MPI_Comm, i32) {
     (MPI_Comm(comm as usize), rank as u32 as i32)
 }
 
 /// The handle of a receive.
 #[inline(always)]
-pub fn handle(receive: Request) -> usize {
+pub(crate) fn handle(receive: Request) -> usize {
     (receive.slot() as usize + FIRST)
         | KIND << KIND_SHIFT
         | (receive.generation() as usize) << GENERATION_SHIFT
@@ -36,7 +36,7 @@ pub fn handle(receive: Request) -> usize {
 
 /// The receive of a handle, if it is one's; there may be none any more.
 #[inline(always)]
-pub fn receive(handle: usize) -> Option<Request> {
+pub(crate) fn receive(handle: usize) -> Option<Request> {
     let (low, high) = (handle as u32 as usize, handle >> KIND_SHIFT);
     if high % (1 << (GENERATION_SHIFT - KIND_SHIFT)) != KIND || low < FIRST {
         return None;
@@ -45,7 +45,7 @@ pub fn receive(handle: usize) -> Option<Request> {
 }
 
 /// The slot of the receive whose handle has this lower half.
-pub fn slot(low: usize) -> Option<u32> {
+pub(crate) fn slot(low: usize) -> Option<u32> {
     u32::try_from(low.checked_sub(FIRST)?).ok()
 }
 

@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The requests and matched messages of a process.
-pub struct Requests {
+pub(crate) struct Requests {
     slab: Slab<Request>,
     /// The one handle of all sends that ended at once: there is nothing to tell them apart.
     sent: usize,
@@ -60,7 +60,7 @@ enum State {
 }
 
 /// A persistent operation: what to do when it is started.
-pub enum Plan {
+pub(crate) enum Plan {
     /// A message.
     Message(Buffer, Way),
     /// Steps to be made anew each time.
@@ -70,11 +70,11 @@ pub enum Plan {
 }
 
 /// Makes the steps of a persistent operation.
-pub type Again = Arc<dyn Fn() -> Steps + Send + Sync>;
+pub(crate) type Again = Arc<dyn Fn() -> Steps + Send + Sync>;
 
 /// What a persistent operation does.
 #[derive(Debug, Clone, Copy)]
-pub enum Way {
+pub(crate) enum Way {
     /// Send.
     Send(Peer, Envelope, Mode),
     /// Send from a copy.
@@ -86,7 +86,7 @@ pub enum Way {
 }
 
 /// What the program is told about a request that has ended.
-pub struct Completion {
+pub(crate) struct Completion {
     /// How it ended.
     pub outcome: Outcome,
     /// The communicator whose error handler hears of a failure.
@@ -556,7 +556,7 @@ fn gone() -> Error {
 }
 
 /// A status with an error field, for calls that complete several requests.
-pub fn with_error(outcome: &Outcome) -> Status {
+pub(crate) fn with_error(outcome: &Outcome) -> Status {
     let mut status = outcome.status;
     status.error = outcome.code();
     status

@@ -8,7 +8,7 @@ const GENERATION_MASK: u32 = (1 << 27) - 1;
 
 /// Objects of one kind, by handle.
 #[derive(Debug)]
-pub struct Slab<T> {
+pub(crate) struct Slab<T> {
     kind: u8,
     slots: Vec<(u32, Option<T>)>,
     free: Vec<u32>,

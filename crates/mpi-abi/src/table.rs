@@ -9,17 +9,17 @@
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Handles below this are predefined.
-pub const DYNAMIC: usize = 0x1000;
+pub(crate) const DYNAMIC: usize = 0x1000;
 
 /// Where in a handle its kind is.
-pub const KIND_SHIFT: u32 = 32;
+pub(crate) const KIND_SHIFT: u32 = 32;
 /// Where in a handle its generation is.
-pub const GENERATION_SHIFT: u32 = 36;
+pub(crate) const GENERATION_SHIFT: u32 = 36;
 const GENERATION_MASK: u32 = (1 << 27) - 1;
 
 /// The objects of one kind.
 #[derive(Debug)]
-pub struct Table<T> {
+pub(crate) struct Table<T> {
     kind: u8,
     slots: RwLock<Slots<T>>,
 }

@@ -17,11 +17,11 @@ use std::sync::{Arc, Mutex, TryLockError};
 use std::task::{Context, Poll, Waker};
 
 /// The steps of a task.
-pub type Steps = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+pub(crate) type Steps = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// What the program's request knows of a task.
 #[derive(Debug, Default)]
-pub struct Task {
+pub(crate) struct Task {
     done: AtomicBool,
     outcome: Mutex<Option<Outcome>>,
 }
@@ -48,7 +48,7 @@ impl Task {
 
 /// What a task needs in order to go on.
 #[derive(Debug, Clone, Copy)]
-pub struct Need {
+pub(crate) struct Need {
     /// The event.
     pub what: Event,
     /// Or that more processes than this have been lost.
@@ -57,7 +57,7 @@ pub struct Need {
 
 /// What a task can wait for.
 #[derive(Debug, Clone, Copy)]
-pub enum Event {
+pub(crate) enum Event {
     /// The end of a send or receive.
     End(Request),
     /// A message that nobody has asked for yet.
@@ -80,7 +80,7 @@ impl Need {
 
 /// The tasks of a process.
 #[derive(Default)]
-pub struct Tasks {
+pub(crate) struct Tasks {
     count: AtomicUsize,
     new: Mutex<Vec<Running>>,
     running: Mutex<Vec<Running>>,
@@ -174,7 +174,7 @@ fn step(one: &mut Running) -> Poll<Outcome> {
 
 /// Ends when a need is met.
 #[derive(Debug)]
-pub struct Until<'a>(pub &'a Net, pub Need);
+pub(crate) struct Until<'a>(pub &'a Net, pub Need);
 
 impl Future for Until<'_> {
     type Output = ();
@@ -190,7 +190,7 @@ impl Future for Until<'_> {
 }
 
 /// Runs steps that wait where they stand, and so end at once.
-pub fn at_once<T>(steps: impl Future<Output = T>) -> Option<T> {
+pub(crate) fn at_once<T>(steps: impl Future<Output = T>) -> Option<T> {
     match std::pin::pin!(steps).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(outcome) => Some(outcome),
         Poll::Pending => None,

@@ -29,7 +29,7 @@ const NUDGE: Port = Port(0);
 
 /// A process's connection with its job.
 #[derive(Debug)]
-pub struct Net {
+pub(crate) struct Net {
     /// This process's number in the job.
     pub rank: u32,
     /// Processes in the job.
@@ -44,7 +44,7 @@ pub struct Net {
 }
 
 /// The endpoint and what is under way, until it is closed; nobody else uses them meanwhile.
-pub type Alone<'a> = Inside<'a, Option<Box<(Endpoint, Layer)>>>;
+pub(crate) type Alone<'a> = Inside<'a, Option<Box<(Endpoint, Layer)>>>;
 
 #[derive(Debug)]
 enum Line {
@@ -54,7 +54,7 @@ enum Line {
 
 /// What takes an endpoint's packets: tagged messages, and the program's handles of those under way.
 #[derive(Debug)]
-pub struct Layer {
+pub(crate) struct Layer {
     /// The messages.
     pub tagged: Tagged,
     /// Requests and matched messages the program has handles of.
@@ -515,7 +515,7 @@ fn ended() -> Error {
 
 /// What the program is told when a message cannot be sent.
 #[cold]
-pub fn send_error(error: SendError) -> Error {
+pub(crate) fn send_error(error: SendError) -> Error {
     let class = match error {
         SendError::Lost(_) => Class::ProcAborted,
         SendError::NoSuchPeer(_) => Class::Rank,

@@ -22,7 +22,7 @@ use std::thread::ThreadId;
 use std::time::Instant;
 
 /// The one world of this process.
-pub fn world() -> &'static World {
+pub(crate) fn world() -> &'static World {
     static WORLD: LazyLock<World> = LazyLock::new(World::new);
     &WORLD
 }
@@ -32,12 +32,12 @@ static LASTING: Standing<[Arc<Comm>; 2]> = Standing::nowhere();
 
 /// A communicator, if it is one of those that are there as long as the job runs, and that runs.
 #[inline(always)]
-pub fn lasting(handle: MPI_Comm) -> Option<&'static Arc<Comm>> {
+pub(crate) fn lasting(handle: MPI_Comm) -> Option<&'static Arc<Comm>> {
     LASTING.get()?.get(handle.0.wrapping_sub(0x101))
 }
 
 /// All state of the library.
-pub struct World {
+pub(crate) struct World {
     /// Communicators made by the program.
     pub comms: Table<Comm>,
     /// Datatypes made by the program.
@@ -93,7 +93,7 @@ struct Users {
 }
 
 /// A running job.
-pub struct Job {
+pub(crate) struct Job {
     /// The way to the other processes.
     pub net: Arc<Net>,
     /// The level of thread support the program was given.
@@ -104,7 +104,7 @@ pub struct Job {
 
 /// Attributes every communicator of the job answers for.
 #[derive(Debug)]
-pub struct Predefined {
+pub(crate) struct Predefined {
     /// The largest tag.
     pub tag_ub: Value,
     /// Which ranks may do input and output: any.
@@ -122,7 +122,7 @@ pub struct Predefined {
 /// The first number of the program's own attribute keys; predefined ones are below.
 const FIRST_KEYVAL: i32 = 1 << 16;
 /// The largest tag the library takes.
-pub const TAG_UB: i32 = (1 << 30) - 1;
+pub(crate) const TAG_UB: i32 = (1 << 30) - 1;
 
 impl World {
     fn new() -> World {
@@ -384,13 +384,13 @@ impl World {
 }
 
 /// Locks; a panic in another thread leaves nothing half done that matters here.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The error for a handle that names nothing.
 #[cold]
-pub fn bad(class: Class, null_name: &'static str, handle: usize, null: usize) -> Error {
+pub(crate) fn bad(class: Class, null_name: &'static str, handle: usize, null: usize) -> Error {
     if handle == null {
         Error::new(class, format!("the handle is {null_name}"))
     } else {
@@ -402,12 +402,12 @@ pub fn bad(class: Class, null_name: &'static str, handle: usize, null: usize) ->
 }
 
 /// The standard's `MPI_THREAD_MULTIPLE`.
-pub const THREAD_MULTIPLE: i32 = 4096;
+pub(crate) const THREAD_MULTIPLE: i32 = 4096;
 /// The standard's `MPI_ANY_TAG`.
-pub const ANY_TAG: i32 = -2;
+pub(crate) const ANY_TAG: i32 = -2;
 /// The standard's `MPI_ANY_SOURCE`.
-pub const ANY_SOURCE: i32 = -1;
+pub(crate) const ANY_SOURCE: i32 = -1;
 /// The standard's `MPI_PROC_NULL`.
-pub const PROC_NULL: i32 = -3;
+pub(crate) const PROC_NULL: i32 = -3;
 /// The standard's `MPI_UNDEFINED`.
-pub const UNDEFINED: i32 = -32766;
+pub(crate) const UNDEFINED: i32 = -32766;

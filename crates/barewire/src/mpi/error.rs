@@ -2,6 +2,13 @@
 //!
 //! A [`Class`] is the number a program may branch on; its value is the standard ABI's. An [`Error`] adds what was wrong this time.
 //! [`Codes`] holds the classes, codes and strings a program adds at run time.
+//!
+//! ```
+//! use barewire::mpi::{error::Class, group::Group};
+//! let error = Group::first(4).process(9).unwrap_err();
+//! assert_eq!(error.class(), Class::Rank, "what a program tests");
+//! assert_eq!(error.to_string(), "rank is outside the group: rank 9 is not in a group of 4 processes");
+//! ```
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -28,28 +35,67 @@ struct Wrong {
 
 impl Error {
     /// An error of `class`, with what a person needs in order to mend it.
+    ///
+    /// ```
+    /// use barewire::mpi::error::{Class, Error};
+    /// let fixed = Error::new(Class::Tag, "tag is -7");
+    /// let made = Error::new(Class::Tag, format!("tag is {}", -7));
+    /// assert_eq!(fixed, made);
+    /// ```
     #[cold]
     pub fn new(class: Class, detail: impl Into<Cow<'static, str>>) -> Error {
         Error(Box::new(Wrong { class, detail: detail.into() }))
     }
 
     /// The class a program may branch on.
+    ///
+    /// ```
+    /// use barewire::mpi::{error::Class, info::Info};
+    /// let error = Info::new().delete("no_locks").unwrap_err();
+    /// match error.class() {
+    ///     Class::InfoNokey => {} // it was not there: nothing to do
+    ///     other => panic!("{other}"),
+    /// }
+    /// ```
     pub fn class(&self) -> Class {
         self.0.class
     }
 
     /// What was wrong this time.
+    ///
+    /// ```
+    /// use barewire::mpi::topology::Cart;
+    /// let error = Cart::new(&[4, 0], &[false, false]).unwrap_err();
+    /// assert_eq!(error.detail(), "a dimension is 0");
+    /// ```
     pub fn detail(&self) -> &str {
         &self.0.detail
     }
 }
 
 /// The result of everything in this module.
+///
+/// ```
+/// use barewire::mpi::{error::Result, group::{Group, Process}};
+/// fn last(group: &Group) -> Result<Process> {
+///     group.process(group.size() as i32 - 1)
+/// }
+/// assert_eq!(last(&Group::first(3))?, Process(2));
+/// assert!(last(&Group::empty()).is_err());
+/// # Ok::<(), barewire::mpi::error::Error>(())
+/// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 macro_rules! classes {
     ($($variant:ident = $value:literal, $name:literal, $text:literal;)*) => {
         /// The error classes of MPI 5.0 with the values of its standard ABI.
+        ///
+        /// ```
+        /// use barewire::mpi::error::Class;
+        /// assert_eq!(Class::Success as i32, 0);
+        /// assert_eq!((Class::Rank as i32, Class::Rank.name()), (6, "MPI_ERR_RANK"));
+        /// assert!(Class::ALL.windows(2).all(|pair| (pair[0] as i32) < pair[1] as i32));
+        /// ```
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[repr(i32)]
         #[non_exhaustive]
@@ -60,16 +106,34 @@ macro_rules! classes {
             pub const ALL: &'static [Class] = &[$(Class::$variant,)*];
 
             /// The class with this value.
+            ///
+            /// ```
+            /// use barewire::mpi::error::Class;
+            /// assert_eq!(Class::from_value(15), Some(Class::Truncate));
+            /// assert_eq!(Class::from_value(63), None, "the standard has no such class");
+            /// ```
             pub fn from_value(value: i32) -> Option<Class> {
                 match value { $($value => Some(Class::$variant),)* _ => None }
             }
 
             /// The name the standard gives it, such as `MPI_ERR_COUNT`.
+            ///
+            /// ```
+            /// use barewire::mpi::error::Class;
+            /// assert_eq!(Class::Count.name(), "MPI_ERR_COUNT");
+            /// assert_eq!(Class::TInvalidIndex.name(), "MPI_T_ERR_INVALID_INDEX");
+            /// ```
             pub fn name(self) -> &'static str {
                 match self { $(Class::$variant => $name,)* }
             }
 
             /// What it means, in a few words.
+            ///
+            /// ```
+            /// use barewire::mpi::error::Class;
+            /// assert_eq!(Class::Truncate.text(), "message is longer than the receive buffer");
+            /// assert_eq!(Class::Truncate.to_string(), Class::Truncate.text());
+            /// ```
             pub fn text(self) -> &'static str {
                 match self { $(Class::$variant => $text,)* }
             }
@@ -203,22 +267,56 @@ impl Default for Codes {
 
 impl Codes {
     /// Only the predefined classes.
+    ///
+    /// ```
+    /// use barewire::mpi::error::{Class, Codes, LAST_CODE};
+    /// let codes = Codes::new();
+    /// assert_eq!(codes.class_of(Class::Root as i32)?, 8);
+    /// assert!(codes.class_of(LAST_CODE + 1).is_err(), "nothing was added yet");
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn new() -> Codes {
         Codes { added: BTreeMap::new(), next: LAST_CODE + 1 }
     }
 
     /// The highest code in use: the value of the attribute `MPI_LASTUSEDCODE`.
+    ///
+    /// ```
+    /// use barewire::mpi::error::{Codes, LAST_CODE};
+    /// let mut codes = Codes::new();
+    /// assert_eq!(codes.last_used(), LAST_CODE);
+    /// let class = codes.add_class();
+    /// assert_eq!(codes.last_used(), class);
+    /// ```
     pub fn last_used(&self) -> i32 {
         self.next - 1
     }
 
     /// A new class; it is also a code of that class.
+    ///
+    /// ```
+    /// use barewire::mpi::error::{Codes, LAST_CODE};
+    /// let mut codes = Codes::new();
+    /// let class = codes.add_class();
+    /// assert_eq!(class, LAST_CODE + 1);
+    /// assert_eq!(codes.class_of(class)?, class);
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn add_class(&mut self) -> i32 {
         let class = self.next;
         self.insert(class)
     }
 
     /// A new code of `class`.
+    ///
+    /// ```
+    /// use barewire::mpi::error::{Class, Codes};
+    /// let mut codes = Codes::new();
+    /// let code = codes.add_code(Class::Io as i32)?;
+    /// assert_eq!(codes.class_of(code)?, Class::Io as i32);
+    /// assert_eq!(codes.add_code(code).unwrap_err().class(), Class::Arg, "a code is not a class");
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn add_code(&mut self, class: i32) -> Result<i32> {
         if self.class_of(class)? != class {
             return Err(Error::new(Class::Arg, format!("{class} is an error code, not an error class")));
@@ -234,6 +332,19 @@ impl Codes {
     }
 
     /// Withdraws a class added earlier, once it has neither a code nor a string.
+    ///
+    /// ```
+    /// use barewire::mpi::error::{Class, Codes};
+    /// let mut codes = Codes::new();
+    /// let class = codes.add_class();
+    /// let code = codes.add_code(class)?;
+    /// assert!(codes.remove_class(class).is_err(), "it still has a code");
+    /// codes.remove_code(code)?;
+    /// codes.remove_class(class)?;
+    /// assert!(codes.class_of(class).is_err());
+    /// assert!(codes.remove_class(Class::Tag as i32).is_err(), "the standard's own stay");
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn remove_class(&mut self, class: i32) -> Result<()> {
         if self.added(class)?.class != class {
             return Err(Error::new(Class::Arg, format!("{class} is an error code, not an error class")));
@@ -248,6 +359,18 @@ impl Codes {
     }
 
     /// Withdraws a code added earlier, once it has no string.
+    ///
+    /// ```
+    /// use barewire::mpi::error::{Class, Codes};
+    /// let mut codes = Codes::new();
+    /// let code = codes.add_code(Class::Io as i32)?;
+    /// codes.set_string(code, "the tape is full")?;
+    /// assert!(codes.remove_code(code).is_err(), "it still has a string");
+    /// codes.remove_string(code)?;
+    /// codes.remove_code(code)?;
+    /// assert!(codes.string(code).is_err());
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn remove_code(&mut self, code: i32) -> Result<()> {
         if self.added(code)?.class == code {
             return Err(Error::new(Class::Arg, format!("{code} is an error class, not an error code")));
@@ -270,6 +393,16 @@ impl Codes {
     }
 
     /// Gives a string to a code or class added earlier.
+    ///
+    /// ```
+    /// use barewire::mpi::error::{Class, Codes};
+    /// let mut codes = Codes::new();
+    /// let class = codes.add_class();
+    /// codes.set_string(class, "kitchen trouble")?;
+    /// assert_eq!(codes.string(class)?, "kitchen trouble");
+    /// assert!(codes.set_string(Class::Io as i32, "mine").is_err(), "not the program's to change");
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn set_string(&mut self, code: i32, string: &str) -> Result<()> {
         self.added(code)?;
         if let Some(added) = self.added.get_mut(&code) {
@@ -279,6 +412,17 @@ impl Codes {
     }
 
     /// Takes the string from a code or class added earlier.
+    ///
+    /// ```
+    /// use barewire::mpi::error::Codes;
+    /// let mut codes = Codes::new();
+    /// let class = codes.add_class();
+    /// codes.set_string(class, "burnt")?;
+    /// codes.remove_string(class)?;
+    /// assert_eq!(codes.string(class)?, "");
+    /// assert!(codes.remove_string(class).is_err(), "there is none any more");
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn remove_string(&mut self, code: i32) -> Result<()> {
         if self.added(code)?.string.is_empty() {
             return Err(Error::new(Class::Arg, format!("error code {code} has no string")));
@@ -293,6 +437,15 @@ impl Codes {
     }
 
     /// The class a code belongs to.
+    ///
+    /// ```
+    /// use barewire::mpi::error::{Class, Codes};
+    /// let mut codes = Codes::new();
+    /// let code = codes.add_code(Class::Win as i32)?;
+    /// assert_eq!(Class::from_value(codes.class_of(code)?), Some(Class::Win));
+    /// assert!(codes.class_of(-1).is_err());
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn class_of(&self, code: i32) -> Result<i32> {
         match Class::from_value(code) {
             Some(class) => Ok(class as i32),
@@ -301,6 +454,15 @@ impl Codes {
     }
 
     /// What a code means.
+    ///
+    /// ```
+    /// use barewire::mpi::error::{Class, Codes};
+    /// let mut codes = Codes::new();
+    /// let code = codes.add_class();
+    /// assert_eq!(codes.string(code)?, "", "new codes have no string");
+    /// assert_eq!(codes.string(Class::NoSpace as i32)?, "no space left");
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn string(&self, code: i32) -> Result<&str> {
         match Class::from_value(code) {
             Some(class) => Ok(class.text()),

@@ -1,12 +1,29 @@
 //! Groups: ordered sets of processes.
 //!
 //! A group never changes; making one from another copies a list of numbers. Ranks are places in that list.
+//!
+//! ```
+//! use barewire::mpi::group::{Group, Process};
+//! let world = Group::first(6);
+//! let even = world.include(&[4, 2, 0])?;
+//! assert_eq!(even.process(0)?, Process(4), "its rank 0 is the job's process 4");
+//! let odd = world.difference(&even);
+//! assert_eq!(odd.rank_of(Process(5)), Some(2));
+//! # Ok::<(), barewire::mpi::error::Error>(())
+//! ```
 
 use super::error::{Class, Error, Result};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// A process of the job, by its number in the job.
+///
+/// ```
+/// use barewire::mpi::group::{Group, Process};
+/// let backwards = Group::new((0..3).rev().map(Process))?;
+/// assert_eq!(backwards.rank_of(Process(2)), Some(0), "a rank is a place, a process a number");
+/// # Ok::<(), barewire::mpi::error::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Process(pub u32);
 
@@ -27,6 +44,14 @@ pub struct Group {
 }
 
 /// How two groups or communicators relate; the values are the standard ABI's.
+///
+/// ```
+/// use barewire::mpi::group::{Comparison, Group};
+/// let world = Group::first(3);
+/// assert_eq!(world.compare(&world.include(&[2, 1, 0])?), Comparison::Similar);
+/// assert_eq!(Comparison::Similar as i32, 203);
+/// # Ok::<(), barewire::mpi::error::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Comparison {
@@ -41,6 +66,13 @@ pub enum Comparison {
 }
 
 /// Ranks `first`, `first + stride` … up to `last`.
+///
+/// ```
+/// use barewire::mpi::group::{Group, Process, Range};
+/// let range = Range { first: 1, last: 6, stride: 2 };
+/// assert_eq!(Group::first(8).range_include(&[range])?.members(), [1, 3, 5].map(Process));
+/// # Ok::<(), barewire::mpi::error::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
     /// The first rank.
@@ -53,6 +85,14 @@ pub struct Range {
 
 impl Group {
     /// The group of these processes; a process given twice is an error.
+    ///
+    /// ```
+    /// use barewire::mpi::{error::Class, group::{Group, Process}};
+    /// let group = Group::new([Process(7), Process(3)])?;
+    /// assert_eq!(group.rank_of(Process(3)), Some(1));
+    /// assert_eq!(Group::new([Process(7), Process(7)]).unwrap_err().class(), Class::Group);
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn new(members: impl IntoIterator<Item = Process>) -> Result<Group> {
         let members: Arc<[Process]> = members.into_iter().collect();
         let mut seen = HashSet::with_capacity(members.len());
@@ -65,32 +105,77 @@ impl Group {
     }
 
     /// The group of the first `n` processes of the job.
+    ///
+    /// ```
+    /// use barewire::mpi::group::{Group, Process};
+    /// assert_eq!(Group::first(3).members(), [Process(0), Process(1), Process(2)]);
+    /// ```
     pub fn first(n: u32) -> Group {
         Group { members: (0..n).map(Process).collect() }
     }
 
     /// The group without members.
+    ///
+    /// ```
+    /// use barewire::mpi::group::Group;
+    /// let nobody = Group::empty();
+    /// assert_eq!(nobody.size(), 0);
+    /// assert_eq!(Group::first(2).union(&nobody), Group::first(2));
+    /// ```
     pub fn empty() -> Group {
         Group::first(0)
     }
 
     /// How many processes it has.
+    ///
+    /// ```
+    /// use barewire::mpi::group::Group;
+    /// let world = Group::first(5);
+    /// assert_eq!(world.exclude(&[0, 4])?.size(), 3);
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn size(&self) -> usize {
         self.members.len()
     }
 
     /// The processes in the order of their ranks.
+    ///
+    /// ```
+    /// use barewire::mpi::group::{Group, Process};
+    /// let group = Group::new([Process(9), Process(2)])?;
+    /// for (rank, &process) in group.members().iter().enumerate() {
+    ///     assert_eq!(group.rank_of(process), Some(rank));
+    /// }
+    /// assert_eq!(group.members()[0], Process(9));
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn members(&self) -> &[Process] {
         &self.members
     }
 
     /// The process at `rank`.
+    ///
+    /// ```
+    /// use barewire::mpi::{error::Class, group::{Group, Process}};
+    /// let group = Group::new([Process(4), Process(8)])?;
+    /// assert_eq!(group.process(1)?, Process(8));
+    /// assert_eq!(group.process(2).unwrap_err().class(), Class::Rank);
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     #[inline]
     pub fn process(&self, rank: i32) -> Result<Process> {
         self.get(rank).ok_or_else(|| self.no_process(rank))
     }
 
     /// The process at `rank`, if there is one.
+    ///
+    /// ```
+    /// use barewire::mpi::group::{Group, Process};
+    /// let group = Group::first(2);
+    /// assert_eq!(group.get(1), Some(Process(1)));
+    /// assert_eq!(group.get(-1), None);
+    /// assert_eq!(group.get(2), None);
+    /// ```
     #[inline(always)]
     pub fn get(&self, rank: i32) -> Option<Process> {
         self.members.get(usize::try_from(rank).ok()?).copied()
@@ -103,6 +188,14 @@ impl Group {
     }
 
     /// The rank of a process.
+    ///
+    /// ```
+    /// use barewire::mpi::group::{Group, Process};
+    /// let group = Group::new([Process(5), Process(0), Process(3)])?;
+    /// assert_eq!(group.rank_of(Process(3)), Some(2));
+    /// assert_eq!(group.rank_of(Process(1)), None, "it is not a member");
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn rank_of(&self, process: Process) -> Option<usize> {
         match self.members.get(process.0 as usize) {
             Some(found) if *found == process => Some(process.0 as usize),
@@ -111,6 +204,13 @@ impl Group {
     }
 
     /// Those of this group, then those only in `other`.
+    ///
+    /// ```
+    /// use barewire::mpi::group::{Group, Process};
+    /// let (a, b) = (Group::new([3, 1].map(Process))?, Group::new([0, 1, 2].map(Process))?);
+    /// assert_eq!(a.union(&b).members(), [3, 1, 0, 2].map(Process));
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn union(&self, other: &Group) -> Group {
         let mine = self.set();
         let more = other.members.iter().filter(|process| !mine.contains(process));
@@ -118,24 +218,56 @@ impl Group {
     }
 
     /// Those of this group that are in `other` too.
+    ///
+    /// ```
+    /// use barewire::mpi::group::{Group, Process};
+    /// let (a, b) = (Group::new([3, 1, 2].map(Process))?, Group::first(3));
+    /// assert_eq!(a.intersection(&b).members(), [1, 2].map(Process), "in the order of the first");
+    /// assert_eq!(b.intersection(&Group::empty()).size(), 0);
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn intersection(&self, other: &Group) -> Group {
         let theirs = other.set();
         self.filtered(|process| theirs.contains(process))
     }
 
     /// Those of this group that are not in `other`.
+    ///
+    /// ```
+    /// use barewire::mpi::group::{Group, Process};
+    /// let all = Group::first(4);
+    /// let workers = all.difference(&all.include(&[0])?);
+    /// assert_eq!(workers.members(), [1, 2, 3].map(Process));
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn difference(&self, other: &Group) -> Group {
         let theirs = other.set();
         self.filtered(|process| !theirs.contains(process))
     }
 
     /// The processes at these ranks, in this order.
+    ///
+    /// ```
+    /// use barewire::mpi::{error::Class, group::{Group, Process}};
+    /// let world = Group::first(4);
+    /// assert_eq!(world.include(&[3, 0])?.members(), [Process(3), Process(0)]);
+    /// assert_eq!(world.include(&[1, 1]).unwrap_err().class(), Class::Rank);
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn include(&self, ranks: &[i32]) -> Result<Group> {
         let members = self.distinct(ranks.iter().copied())?;
         Ok(Group { members: members.into() })
     }
 
     /// All but the processes at these ranks, in the old order.
+    ///
+    /// ```
+    /// use barewire::mpi::group::{Group, Process};
+    /// let world = Group::first(4);
+    /// assert_eq!(world.exclude(&[2, 0])?.members(), [Process(1), Process(3)]);
+    /// assert!(world.exclude(&[4]).is_err());
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn exclude(&self, ranks: &[i32]) -> Result<Group> {
         let out: HashSet<Process> = self.distinct(ranks.iter().copied())?.into_iter().collect();
         Ok(self.filtered(|process| !out.contains(process)))
@@ -154,11 +286,26 @@ impl Group {
     }
 
     /// All but the processes at the ranks of these ranges.
+    ///
+    /// ```
+    /// use barewire::mpi::group::{Group, Process, Range};
+    /// let every_third = Range { first: 0, last: 6, stride: 3 };
+    /// assert_eq!(Group::first(7).range_exclude(&[every_third])?.members(), [1, 2, 4, 5].map(Process));
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn range_exclude(&self, ranges: &[Range]) -> Result<Group> {
         self.exclude(&self.ranks(ranges)?)
     }
 
     /// Where each of these ranks is in `other`; none where the process is not there.
+    ///
+    /// ```
+    /// use barewire::mpi::group::Group;
+    /// let world = Group::first(6);
+    /// let odd = world.include(&[1, 3, 5])?;
+    /// assert_eq!(world.translate(&[5, 4, 1], &odd)?, [Some(2), None, Some(0)]);
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn translate(&self, ranks: &[i32], other: &Group) -> Result<Vec<Option<usize>>> {
         const FEW: usize = 8;
         let processes: Vec<Process> = ranks.iter().map(|&rank| self.process(rank)).collect::<Result<_>>()?;
@@ -171,6 +318,15 @@ impl Group {
     }
 
     /// Whether two groups have the same members, and in the same order.
+    ///
+    /// ```
+    /// use barewire::mpi::group::{Comparison, Group};
+    /// let world = Group::first(2);
+    /// assert_eq!(world.compare(&Group::first(2)), Comparison::Identical);
+    /// assert_eq!(world.compare(&world.include(&[1, 0])?), Comparison::Similar);
+    /// assert_eq!(world.compare(&Group::first(3)), Comparison::Unequal);
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn compare(&self, other: &Group) -> Comparison {
         if self.members == other.members {
             Comparison::Identical

@@ -1,6 +1,16 @@
 //! Info objects: hints as pairs of key and value, in the order they were given.
 //!
 //! Keys and values are bytes, as C gives them; lengths are limited as the standard says.
+//!
+//! ```
+//! use barewire::mpi::info::Info;
+//! let mut hints = Info::new();
+//! hints.set("striping_unit", "65536")?;
+//! hints.set("path", b"/tmp/\xff")?;
+//! assert_eq!(hints.get("path"), Some(&b"/tmp/\xff"[..]), "bytes, not text");
+//! assert_eq!(hints.nth_key(0)?, b"striping_unit");
+//! # Ok::<(), barewire::mpi::error::Error>(())
+//! ```
 
 use super::error::{Class, Error, Result};
 
@@ -27,11 +37,28 @@ pub struct Info {
 
 impl Info {
     /// No hints.
+    ///
+    /// ```
+    /// use barewire::mpi::info::Info;
+    /// let info = Info::new();
+    /// assert_eq!(info.keys().len(), 0);
+    /// assert_eq!(info, Info::default());
+    /// ```
     pub fn new() -> Info {
         Info::default()
     }
 
     /// Sets a hint; an older value of the same key goes.
+    ///
+    /// ```
+    /// use barewire::mpi::{error::Class, info::{Info, KEY_MAX, VALUE_MAX}};
+    /// let mut info = Info::new();
+    /// info.set("k".repeat(KEY_MAX), "v".repeat(VALUE_MAX))?;
+    /// assert_eq!(info.set("", "v").unwrap_err().class(), Class::InfoKey);
+    /// assert_eq!(info.set("k", "v".repeat(VALUE_MAX + 1)).unwrap_err().class(), Class::InfoValue);
+    /// assert_eq!(info.keys().len(), 1);
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn set(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (checked_key(key.as_ref())?, value.as_ref());
         if value.len() > VALUE_MAX {
@@ -46,12 +73,31 @@ impl Info {
     }
 
     /// The value of a key.
+    ///
+    /// ```
+    /// use barewire::mpi::info::Info;
+    /// let mut info = Info::new();
+    /// info.set("cb_nodes", "8")?;
+    /// assert_eq!(info.get("cb_nodes"), Some(&b"8"[..]));
+    /// assert_eq!(info.get("CB_NODES"), None, "upper and lower case differ");
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn get(&self, key: impl AsRef<[u8]>) -> Option<&[u8]> {
         let key = key.as_ref();
         self.pairs.iter().find(|(known, _)| known == key).map(|(_, value)| &value[..])
     }
 
     /// Takes a hint out.
+    ///
+    /// ```
+    /// use barewire::mpi::{error::Class, info::Info};
+    /// let mut info = Info::new();
+    /// info.set("host", "a")?;
+    /// info.delete("host")?;
+    /// assert_eq!(info.get("host"), None);
+    /// assert_eq!(info.delete("host").unwrap_err().class(), Class::InfoNokey);
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         let key = checked_key(key.as_ref())?;
         let place = self.pairs.iter().position(|(known, _)| known == key).ok_or_else(|| {
@@ -62,11 +108,31 @@ impl Info {
     }
 
     /// The keys in the order they were first set.
+    ///
+    /// ```
+    /// use barewire::mpi::info::Info;
+    /// let mut info = Info::new();
+    /// for (key, value) in [("c", "1"), ("a", "2"), ("c", "3")] {
+    ///     info.set(key, value)?;
+    /// }
+    /// assert_eq!(info.keys().collect::<Vec<_>>(), [b"c", b"a"]);
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.pairs.iter().map(|(key, _)| &key[..])
     }
 
     /// Keys and values in the order the keys were first set.
+    ///
+    /// ```
+    /// use barewire::mpi::info::Info;
+    /// let mut info = Info::new();
+    /// info.set("soft", "0:4")?;
+    /// info.set("wdir", "/tmp")?;
+    /// let text: Vec<String> = info.pairs().map(|(k, v)| [k, b"=", v].concat().escape_ascii().to_string()).collect();
+    /// assert_eq!(text, ["soft=0:4", "wdir=/tmp"]);
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn pairs(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> {
         self.pairs.iter().map(|(key, value)| (&key[..], &value[..]))
     }
@@ -93,6 +159,18 @@ impl Info {
     }
 
     /// The key at place `n`.
+    ///
+    /// ```
+    /// use barewire::mpi::{error::Class, info::Info};
+    /// let mut info = Info::new();
+    /// info.set("first", "")?;
+    /// info.set("second", "")?;
+    /// assert_eq!(info.nth_key(1)?, b"second");
+    /// info.delete("first")?;
+    /// assert_eq!(info.nth_key(0)?, b"second", "the others move up");
+    /// assert_eq!(info.nth_key(1).unwrap_err().class(), Class::Arg);
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn nth_key(&self, n: usize) -> Result<&[u8]> {
         self.pairs.get(n).map(|(key, _)| &key[..]).ok_or_else(|| {
             Error::new(Class::Arg, format!("there is no key number {n}; the object has {}", self.pairs.len()))
@@ -101,6 +179,14 @@ impl Info {
 }
 
 /// The key itself, if its length is allowed.
+///
+/// ```
+/// use barewire::mpi::info::{KEY_MAX, checked_key};
+/// assert_eq!(checked_key(b"no_locks")?, b"no_locks");
+/// assert!(checked_key(&[b'k'; KEY_MAX + 1]).is_err());
+/// assert!(checked_key(b"").is_err());
+/// # Ok::<(), barewire::mpi::error::Error>(())
+/// ```
 pub fn checked_key(key: &[u8]) -> Result<&[u8]> {
     if key.is_empty() || key.len() > KEY_MAX {
         let what = format!("the key has {} bytes; 1 to {KEY_MAX} are allowed", key.len());

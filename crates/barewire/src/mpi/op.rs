@@ -2,6 +2,18 @@
 //!
 //! An operation on a type is resolved once to a plain function over byte slices, [`Combine`]; collectives then call that
 //! function for every piece. The loops take unaligned bytes and are simple enough for the compiler to vectorise.
+//!
+//! ```
+//! use barewire::mpi::{datatype::Basic, op::Builtin};
+//! let max = Builtin::Max.combine(Basic::Int16)?;
+//! let bytes = |heights: [i16; 2]| heights.map(i16::to_ne_bytes).concat();
+//! let mut highest = bytes([3, -9]);
+//! for others in [[1, -4], [2, -6]] {
+//!     max(&bytes(others), &mut highest);
+//! }
+//! assert_eq!(highest, bytes([3, -4]));
+//! # Ok::<(), barewire::mpi::error::Error>(())
+//! ```
 
 use super::datatype::{Basic, Datatype, Format, Kind};
 use super::error::{Class, Error, Result};
@@ -10,9 +22,29 @@ use std::fmt;
 use std::sync::Arc;
 
 /// `inout = input op inout`, element by element, for as many whole elements as both slices hold.
+///
+/// ```
+/// use barewire::mpi::{datatype::Basic, op::{Builtin, Combine}};
+/// let and: Combine = Builtin::Band.combine(Basic::Uint8)?;
+/// let mut bits = [0b1100, 0b1010, 0xff];
+/// and(&[0b0110, 0b0011], &mut bits);
+/// assert_eq!(bits, [0b0100, 0b0010, 0xff], "the third has no partner and stays");
+/// # Ok::<(), barewire::mpi::error::Error>(())
+/// ```
 pub type Combine = fn(input: &[u8], inout: &mut [u8]);
 
 /// A predefined operation; the discriminant is its handle in the standard ABI.
+///
+/// ```
+/// use barewire::mpi::{datatype::Basic, op::Builtin};
+/// let pair = |value: i32, rank: i32| [value, rank].map(i32::to_ne_bytes).concat();
+/// let minloc = Builtin::Minloc.combine(Basic::TwoInt)?;
+/// let mut best = pair(5, 2);
+/// minloc(&pair(5, 1), &mut best);
+/// assert_eq!(best, pair(5, 1), "of equal values the lower rank");
+/// assert_eq!(Builtin::Minloc as u16, 0x38);
+/// # Ok::<(), barewire::mpi::error::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u16)]
 #[allow(missing_docs, reason = "each variant is named after the constant it stands for")]
@@ -64,6 +96,12 @@ impl Builtin {
     }
 
     /// The name the standard gives it.
+    ///
+    /// ```
+    /// use barewire::mpi::op::Builtin;
+    /// assert_eq!(Builtin::Bxor.name(), "MPI_BXOR");
+    /// assert!(Builtin::ALL.iter().all(|op| op.name().starts_with("MPI_")));
+    /// ```
     pub fn name(self) -> &'static str {
         match self {
             Builtin::Sum => "MPI_SUM",
@@ -114,6 +152,16 @@ impl Builtin {
     }
 
     /// Like [`Builtin::combine`], with `MPI_REPLACE` and `MPI_NO_OP`, which work on every type.
+    ///
+    /// ```
+    /// use barewire::mpi::{datatype::Basic, op::Builtin};
+    /// let mut target = *b"old text";
+    /// Builtin::Replace.accumulate(Basic::Character)?(b"new", &mut target);
+    /// Builtin::NoOp.accumulate(Basic::Character)?(b"--------", &mut target);
+    /// assert_eq!(&target, b"new text");
+    /// assert!(Builtin::Replace.combine(Basic::Character).is_err(), "a reduction cannot replace");
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn accumulate(self, basic: Basic) -> Result<Combine> {
         match self {
             Builtin::Replace => Ok(|input, inout| {
@@ -127,6 +175,18 @@ impl Builtin {
 }
 
 /// An operation: predefined, or the program's own.
+///
+/// ```
+/// use barewire::mpi::{datatype::Basic, op::{Builtin, Op, UserOp}};
+/// let or = Op::Builtin(Builtin::Bor);
+/// let same = Op::User(UserOp::new(true, |input, inout, _, _| inout.iter_mut().zip(input).for_each(|(b, a)| *b |= a)));
+/// for op in [or, same] {
+///     let mut bits = [0b0001];
+///     op.apply(&[0b1000], &mut bits, 1, &Basic::Byte.into())?;
+///     assert_eq!(bits, [0b1001]);
+/// }
+/// # Ok::<(), barewire::mpi::error::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub enum Op {
     /// Predefined; commutative.
@@ -137,6 +197,13 @@ pub enum Op {
 
 impl Op {
     /// Whether the order of the operands does not matter.
+    ///
+    /// ```
+    /// use barewire::mpi::op::{Builtin, Op, UserOp};
+    /// assert!(Op::Builtin(Builtin::Sum).commutes());
+    /// let matrix_product = Op::User(UserOp::new(false, |_, _, _, _| ()));
+    /// assert!(!matrix_product.commutes());
+    /// ```
     pub fn commutes(&self) -> bool {
         match self {
             Op::Builtin(_) => true,
@@ -148,6 +215,17 @@ impl Op {
     ///
     /// Both slices begin at the true lower bound of their first element and span all of them. A predefined operation takes
     /// predefined datatypes only.
+    ///
+    /// ```
+    /// use barewire::mpi::{datatype::{Basic, Datatype}, error::Class, op::{Builtin, Op}};
+    /// let product = Op::Builtin(Builtin::Prod);
+    /// let mut bytes = 6u64.to_ne_bytes();
+    /// product.apply(&7u64.to_ne_bytes(), &mut bytes, 1, &Basic::Uint64.into())?;
+    /// assert_eq!(u64::from_ne_bytes(bytes), 42);
+    /// let two = Datatype::contiguous(2, &Basic::Uint64.into())?;
+    /// assert_eq!(product.apply(&[0; 16], &mut [0; 16], 1, &two).unwrap_err().class(), Class::Op);
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn apply(&self, input: &[u8], inout: &mut [u8], count: i64, datatype: &Datatype) -> Result<()> {
         match self {
             Op::Builtin(op) => {
@@ -164,6 +242,17 @@ impl Op {
 }
 
 /// The function of a [`UserOp`]: input, input and output, elements, their type.
+///
+/// ```
+/// use barewire::mpi::{datatype::{Basic, Datatype}, op::UserFunction};
+/// let swap_sign: Box<UserFunction> = Box::new(|input, inout, count, datatype| {
+///     assert_eq!(input.len() as i64, count * datatype.size());
+///     inout.iter_mut().zip(input).for_each(|(b, a)| *b = a.wrapping_neg());
+/// });
+/// let mut bytes = [0; 2];
+/// swap_sign(&[1, 255], &mut bytes, 2, &Datatype::from(Basic::Byte));
+/// assert_eq!(bytes, [255, 1]);
+/// ```
 pub type UserFunction = dyn Fn(&[u8], &mut [u8], i64, &Datatype) + Send + Sync;
 
 /// An operation made by the program.
@@ -185,6 +274,20 @@ pub struct UserOp {
 
 impl UserOp {
     /// An operation that calls `function`; `commutes` says whether operands may be exchanged. It must be associative.
+    ///
+    /// ```
+    /// use barewire::mpi::{datatype::Basic, op::{Op, UserOp}};
+    /// // The longer of two strings of one width, by their first byte.
+    /// let longer = UserOp::new(true, |input, inout, _, _| {
+    ///     if input[0] > inout[0] {
+    ///         inout.copy_from_slice(input);
+    ///     }
+    /// });
+    /// let mut word = *b"\x02hi  ";
+    /// Op::User(longer).apply(b"\x04moin", &mut word, 5, &Basic::Char.into())?;
+    /// assert_eq!(&word, b"\x04moin");
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn new(
         commutes: bool,
         function: impl Fn(&[u8], &mut [u8], i64, &Datatype) + Send + Sync + 'static,

@@ -2,11 +2,35 @@
 //!
 //! A topology is a value: a grid, a graph everybody knows, or the edges of one process. Ranks in, ranks out; nothing here
 //! talks to anybody.
+//!
+//! ```
+//! use barewire::mpi::topology::{Cart, balance};
+//! let mut sizes = [0, 0];
+//! balance(6, &mut sizes)?;
+//! let grid = Cart::new(&sizes, &[true, false])?;
+//! assert_eq!(grid.sizes(), [3, 2]);
+//! assert_eq!(grid.neighbours(0)?, [Some(4), Some(2), None, Some(1)]);
+//! # Ok::<(), barewire::mpi::error::Error>(())
+//! ```
 
 use super::error::{Class, Error, Result};
 use std::cmp::Reverse;
 
 /// The neighbourhood a communicator carries.
+///
+/// ```
+/// use barewire::mpi::topology::{Cart, Graph, Topology};
+/// fn degree(topology: &Topology, rank: i32) -> usize {
+///     match topology {
+///         Topology::Cart(cart) => cart.neighbours(rank).unwrap().iter().flatten().count(),
+///         Topology::Graph(graph) => graph.neighbours(rank).unwrap().len(),
+///         Topology::DistGraph(mine) => mine.destinations.len(),
+///     }
+/// }
+/// assert_eq!(degree(&Topology::Cart(Cart::new(&[3], &[false])?), 0), 1, "an end of a line");
+/// assert_eq!(degree(&Topology::Graph(Graph::new(&[2, 3, 4], &[1, 2, 0, 0])?), 0), 2, "the middle of a star");
+/// # Ok::<(), barewire::mpi::error::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Topology {
     /// A grid.
@@ -35,6 +59,15 @@ pub struct Cart {
 
 impl Cart {
     /// A grid of `sizes`; a dimension that is a ring has no end.
+    ///
+    /// ```
+    /// use barewire::mpi::{error::Class, topology::Cart};
+    /// let cylinder = Cart::new(&[8, 3], &[true, false])?;
+    /// assert_eq!(cylinder.size(), 24);
+    /// assert_eq!(Cart::new(&[8, -3], &[true, false]).unwrap_err().class(), Class::Dims);
+    /// assert_eq!(Cart::new(&[1 << 20, 1 << 20], &[false; 2]).unwrap_err().class(), Class::Dims);
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn new(sizes: &[i32], rings: &[bool]) -> Result<Cart> {
         if let Some(size) = sizes.iter().find(|&&size| size < 1) {
             return Err(Error::new(Class::Dims, format!("a dimension is {size}")));
@@ -47,21 +80,54 @@ impl Cart {
     }
 
     /// Processes in the grid.
+    ///
+    /// ```
+    /// use barewire::mpi::topology::Cart;
+    /// assert_eq!(Cart::new(&[2, 3, 4], &[false; 3])?.size(), 24);
+    /// assert_eq!(Cart::new(&[], &[])?.size(), 1, "a grid without dimensions is a point");
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn size(&self) -> i32 {
         self.sizes.iter().product()
     }
 
     /// The size of each dimension.
+    ///
+    /// ```
+    /// use barewire::mpi::topology::Cart;
+    /// let grid = Cart::new(&[5, 2], &[false, true])?;
+    /// let (planes, _, _) = grid.part(0, &[true, false])?;
+    /// assert_eq!(grid.sizes(), [5, 2]);
+    /// assert_eq!(planes.sizes(), [5]);
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn sizes(&self) -> &[i32] {
         &self.sizes
     }
 
     /// Which dimensions are rings.
+    ///
+    /// ```
+    /// use barewire::mpi::topology::Cart;
+    /// let tube = Cart::new(&[5, 2], &[false, true])?;
+    /// assert_eq!(tube.rings(), [false, true]);
+    /// assert_eq!(tube.rank(&[0, 7])?, 1, "round and round");
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn rings(&self) -> &[bool] {
         &self.rings
     }
 
     /// Where a rank is.
+    ///
+    /// ```
+    /// use barewire::mpi::{error::Class, topology::Cart};
+    /// let grid = Cart::new(&[2, 3], &[false, false])?;
+    /// let places: Vec<_> = (0..4).map(|rank| grid.coordinates(rank).unwrap()).collect();
+    /// assert_eq!(places, [[0, 0], [0, 1], [0, 2], [1, 0]]);
+    /// assert_eq!(grid.coordinates(6).unwrap_err().class(), Class::Rank);
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn coordinates(&self, rank: i32) -> Result<Vec<i32>> {
         if !(0..self.size()).contains(&rank) {
             return Err(Error::new(Class::Rank, format!("rank {rank} is not in a grid of {}", self.size())));
@@ -76,6 +142,15 @@ impl Cart {
     }
 
     /// The rank at a place; beyond the end of a ring it goes round.
+    ///
+    /// ```
+    /// use barewire::mpi::{error::Class, topology::Cart};
+    /// let grid = Cart::new(&[2, 3], &[false, true])?;
+    /// assert_eq!(grid.rank(&[1, 2])?, 5);
+    /// assert_eq!(grid.rank(&[1, -1])?, 5, "before the beginning of a ring is its end");
+    /// assert_eq!(grid.rank(&[2, 0]).unwrap_err().class(), Class::Arg);
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn rank(&self, coordinates: &[i32]) -> Result<i32> {
         if coordinates.len() < self.sizes.len() {
             return Err(Error::new(Class::Arg, format!("{} coordinates are too few", coordinates.len())));
@@ -92,6 +167,15 @@ impl Cart {
     }
 
     /// From whom and to whom data moves when everybody sends `distance` steps along a dimension; none beyond an end.
+    ///
+    /// ```
+    /// use barewire::mpi::topology::Cart;
+    /// let ring = Cart::new(&[4], &[true])?;
+    /// assert_eq!(ring.shift(0, 0, 1)?, (Some(3), Some(1)), "receive from 3, send to 1");
+    /// let line = Cart::new(&[4], &[false])?;
+    /// assert_eq!(line.shift(1, 0, -2)?, (Some(3), None));
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn shift(&self, rank: i32, dimension: i32, distance: i32) -> Result<(Option<i32>, Option<i32>)> {
         let place = self.coordinates(rank)?;
         let known = usize::try_from(dimension).ok().filter(|&dimension| dimension < self.sizes.len());
@@ -111,6 +195,15 @@ impl Cart {
     }
 
     /// The grid of the dimensions to keep, and for `rank` which of these grids it is in and which rank it has there.
+    ///
+    /// ```
+    /// use barewire::mpi::topology::Cart;
+    /// let grid = Cart::new(&[2, 3], &[false, true])?;
+    /// let (row, which, rank) = grid.part(4, &[false, true])?;
+    /// assert_eq!(row, Cart::new(&[3], &[true])?);
+    /// assert_eq!((which, rank), (1, 1), "rank 4 is in the second row, and there the second");
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn part(&self, rank: i32, keep: &[bool]) -> Result<(Cart, i32, i32)> {
         let place = self.coordinates(rank)?;
         let (mut part, mut color, mut key) = (Cart { sizes: Vec::new(), rings: Vec::new() }, 0, 0);
@@ -127,6 +220,14 @@ impl Cart {
     }
 
     /// Neighbours in the order of neighbourhood collectives: for each dimension the one before, then the one after.
+    ///
+    /// ```
+    /// use barewire::mpi::topology::Cart;
+    /// let grid = Cart::new(&[2, 3], &[false, true])?;
+    /// assert_eq!(grid.neighbours(4)?, [Some(1), None, Some(3), Some(5)]);
+    /// assert_eq!(grid.neighbours(0)?, [None, Some(3), Some(2), Some(1)]);
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn neighbours(&self, rank: i32) -> Result<Vec<Option<i32>>> {
         let mut neighbours = Vec::with_capacity(2 * self.sizes.len());
         for dimension in 0..self.sizes.len() {
@@ -153,6 +254,15 @@ pub struct Graph {
 
 impl Graph {
     /// A graph of as many nodes as `index` has entries; entry `i` is the number of neighbours of nodes `0..=i` together.
+    ///
+    /// ```
+    /// use barewire::mpi::{error::Class, topology::Graph};
+    /// // A triangle: every node has two neighbours.
+    /// let triangle = Graph::new(&[2, 4, 6], &[1, 2, 0, 2, 0, 1])?;
+    /// assert_eq!(triangle.neighbours(2)?, [0, 1]);
+    /// assert_eq!(Graph::new(&[1], &[1]).unwrap_err().class(), Class::Arg, "there is no node 1");
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn new(index: &[i32], edges: &[i32]) -> Result<Graph> {
         let nodes = index.len() as i32;
         let mut before = 0;
@@ -172,21 +282,53 @@ impl Graph {
     }
 
     /// Nodes.
+    ///
+    /// ```
+    /// use barewire::mpi::topology::Graph;
+    /// assert_eq!(Graph::new(&[0, 0, 0], &[])?.size(), 3, "nodes count, edges do not");
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn size(&self) -> i32 {
         self.index.len() as i32
     }
 
     /// For each node, the neighbours of all nodes up to it.
+    ///
+    /// ```
+    /// use barewire::mpi::topology::Graph;
+    /// let star = Graph::new(&[3, 4, 5, 6], &[1, 2, 3, 0, 0, 0])?;
+    /// assert_eq!(star.index(), [3, 4, 5, 6]);
+    /// assert_eq!(*star.index().last().unwrap() as usize, star.edges().len());
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn index(&self) -> &[i32] {
         &self.index
     }
 
     /// The neighbours of all nodes, one after another.
+    ///
+    /// ```
+    /// use barewire::mpi::topology::Graph;
+    /// let both_ways = Graph::new(&[1, 2], &[1, 0])?;
+    /// assert_eq!(both_ways.edges(), [1, 0]);
+    /// let again = Graph::new(both_ways.index(), both_ways.edges())?;
+    /// assert_eq!(again, both_ways);
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn edges(&self) -> &[i32] {
         &self.edges
     }
 
     /// The neighbours of a node.
+    ///
+    /// ```
+    /// use barewire::mpi::{error::Class, topology::Graph};
+    /// let arrow = Graph::new(&[1, 1], &[1])?;
+    /// assert_eq!(arrow.neighbours(0)?, [1]);
+    /// assert!(arrow.neighbours(1)?.is_empty(), "edges have a direction");
+    /// assert_eq!(arrow.neighbours(2).unwrap_err().class(), Class::Rank);
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn neighbours(&self, rank: i32) -> Result<&[i32]> {
         let node = usize::try_from(rank).ok().filter(|&node| node < self.index.len());
         let node = node.ok_or_else(|| Error::new(Class::Rank, format!("rank {rank} is not in the graph")))?;
@@ -196,6 +338,14 @@ impl Graph {
 }
 
 /// The edges of one process, in and out, with weights or without.
+///
+/// ```
+/// use barewire::mpi::topology::DistGraph;
+/// // Rank 0 of a ring of four; the way back is three times as dear.
+/// let mine = DistGraph { sources: vec![3], destinations: vec![1], weights: Some((vec![3], vec![1])) };
+/// assert_ne!(mine, DistGraph { weights: None, ..mine.clone() });
+/// assert_eq!(DistGraph::default().sources, [0; 0], "a process may have no edges at all");
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DistGraph {
     /// From whom it receives.

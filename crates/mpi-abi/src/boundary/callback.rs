@@ -10,7 +10,7 @@ use std::ffi::{c_int, c_void};
 /// A function of the program; which one it is, the entry point knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
-pub struct Callback(usize);
+pub(crate) struct Callback(usize);
 
 /// An `MPI_…_copy_attr_function`.
 type CopyFunction = unsafe extern "C" fn(usize, c_int, usize, usize, *mut usize, *mut c_int) -> c_int;

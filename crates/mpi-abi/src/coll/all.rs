@@ -8,7 +8,7 @@ use barewire::mpi::error::Result;
 /// Everybody's data to its place at everybody; a rank's own is in its place already.
 ///
 /// Round the ring: each rank passes on what it received last.
-pub async fn allgather(call: &Call, places: &[Data]) -> Result<()> {
+pub(crate) async fn allgather(call: &Call, places: &[Data]) -> Result<()> {
     let (rank, size) = (call.rank(), call.size());
     let (next, before) = ((rank + 1) % size, (rank + size - 1) % size);
     for step in 0..size - 1 {
@@ -19,7 +19,7 @@ pub async fn allgather(call: &Call, places: &[Data]) -> Result<()> {
 }
 
 /// From everybody to everybody its part, all at once, beginning with the neighbours so that nobody is everybody's first.
-pub async fn alltoall(call: &Call, parts: &[Data], places: &[Data]) -> Result<()> {
+pub(crate) async fn alltoall(call: &Call, parts: &[Data], places: &[Data]) -> Result<()> {
     let (rank, size) = (call.rank(), call.size());
     let mut pending = Vec::with_capacity(2 * size);
     for step in 1..size {
@@ -36,7 +36,7 @@ pub async fn alltoall(call: &Call, parts: &[Data], places: &[Data]) -> Result<()
 }
 
 /// [`alltoall`] where what comes replaces what goes.
-pub async fn alltoall_in_place(call: &Call, places: &[Data]) -> Result<()> {
+pub(crate) async fn alltoall_in_place(call: &Call, places: &[Data]) -> Result<()> {
     let copies = places.iter().map(Data::packed).collect::<Result<Vec<Scratch>>>()?;
     let packed = |(copy, place): (&Scratch, &Data)| Data::bytes(copy, place.len());
     let parts: Vec<Data> = copies.iter().zip(places).map(packed).collect();
@@ -44,7 +44,7 @@ pub async fn alltoall_in_place(call: &Call, places: &[Data]) -> Result<()> {
 }
 
 /// Everybody's data combined, each rank getting `counts[rank]` elements of it.
-pub async fn reduce_scatter(
+pub(crate) async fn reduce_scatter(
     call: &Call,
     reducer: &Reducer,
     mine: &Data,
@@ -81,7 +81,7 @@ async fn reduce_scatter_pairwise(
 }
 
 /// Consecutive parts of so many elements.
-pub fn parts(data: &Data, counts: &[i64]) -> Vec<Data> {
+pub(crate) fn parts(data: &Data, counts: &[i64]) -> Vec<Data> {
     let mut first = 0;
     let part = |count: &i64| {
         let part = data.part(first, *count);

@@ -44,7 +44,7 @@ const BY_MESSAGES: u64 = u64::MAX;
 const BY_BLOCKS: u64 = u64::MAX - 1;
 
 /// A communicator's board, as one rank sees it.
-pub struct Board {
+pub(crate) struct Board {
     memory: Memory,
     key: Key,
     net: Arc<Net>,
@@ -79,7 +79,7 @@ impl Drop for Board {
 }
 
 /// The board for a blocking call, if the communicator has one.
-pub fn of(call: &Call) -> Result<Option<&Board>> {
+pub(crate) fn of(call: &Call) -> Result<Option<&Board>> {
     let comm: &Comm = &call.comm;
     if let Some(board) = comm.board.get() {
         return Ok(board.as_ref());

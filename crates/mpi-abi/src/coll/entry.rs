@@ -8,13 +8,13 @@ use barewire::mpi::error::{Class, Error, Result};
 use std::ffi::c_int;
 
 /// A count of either width.
-pub trait Number: Copy + Into<i64> {}
+pub(crate) trait Number: Copy + Into<i64> {}
 
 impl Number for c_int {}
 impl Number for i64 {}
 
 /// An array of counts or displacements of either width.
-pub trait Numbers: Copy {
+pub(crate) trait Numbers: Copy {
     /// The first `len` entries.
     fn read(self, len: usize) -> Result<Vec<i64>>;
 }
@@ -27,7 +27,7 @@ impl<N: Number> Numbers for List<N> {
 
 /// Equal shares of a datatype, one after the other.
 #[derive(Clone, Copy)]
-pub struct Even {
+pub(crate) struct Even {
     /// Where the first one is.
     pub memory: Memory,
     /// Elements in each.
@@ -38,7 +38,7 @@ pub struct Even {
 
 /// Shares of one datatype, of different length and at any place.
 #[derive(Clone, Copy)]
-pub struct Uneven<C, D> {
+pub(crate) struct Uneven<C, D> {
     /// Where displacements count from.
     pub memory: Memory,
     /// Elements in each.
@@ -51,7 +51,7 @@ pub struct Uneven<C, D> {
 
 /// Shares of different datatypes, of different length and at any place.
 #[derive(Clone, Copy)]
-pub struct Mixed<C, D> {
+pub(crate) struct Mixed<C, D> {
     /// Where displacements count from.
     pub memory: Memory,
     /// Elements in each.
@@ -63,7 +63,7 @@ pub struct Mixed<C, D> {
 }
 
 /// Arguments that describe a share for each rank.
-pub trait Shares {
+pub(crate) trait Shares {
     /// The share of each of `size` ranks.
     fn read(&self, size: usize) -> Result<Vec<Data>>;
     /// Whether the program passed `MPI_IN_PLACE`.
@@ -114,7 +114,7 @@ impl<C: Numbers, D: Numbers> Shares for Mixed<C, D> {
 
 /// What is combined, and where it goes.
 #[derive(Clone, Copy)]
-pub struct Operands {
+pub(crate) struct Operands {
     /// This rank's data, or in place.
     pub mine: Memory,
     /// Where the result goes.
@@ -164,7 +164,7 @@ fn same_buffer() -> Error {
 const ROOT: c_int = -4;
 
 /// The root a program names.
-pub fn root(comm: &Comm, root: c_int) -> Result<Root> {
+pub(crate) fn root(comm: &Comm, root: c_int) -> Result<Root> {
     match root {
         ROOT if comm.remote().is_some() => return Ok(Root::Me),
         PROC_NULL if comm.remote().is_some() => return Ok(Root::Neighbour),
@@ -187,7 +187,7 @@ fn takes_part(comm: &Comm, root: Root) -> bool {
 }
 
 /// `MPI_Bcast`.
-pub fn bcast(data: Even, root: Root) -> Result<Job> {
+pub(crate) fn bcast(data: Even, root: Root) -> Result<Job> {
     let data = match root {
         Root::Neighbour => Data::none(),
         _ => Data::new(data.memory, data.count, data.datatype)?,
@@ -196,7 +196,7 @@ pub fn bcast(data: Even, root: Root) -> Result<Job> {
 }
 
 /// `MPI_Gather` and `MPI_Gatherv`.
-pub fn gather(comm: &Comm, mine: Even, all: impl Shares, root: Root) -> Result<Job> {
+pub(crate) fn gather(comm: &Comm, mine: Even, all: impl Shares, root: Root) -> Result<Job> {
     let places = if is_root(comm, root) { all.read(comm.partners().size())? } else { Vec::new() };
     let mine = own(comm, mine, root)?;
     if let (Some(mine), true, None) = (&mine, is_root(comm, root), comm.remote()) {
@@ -206,7 +206,7 @@ pub fn gather(comm: &Comm, mine: Even, all: impl Shares, root: Root) -> Result<J
 }
 
 /// `MPI_Scatter` and `MPI_Scatterv`.
-pub fn scatter(comm: &Comm, all: impl Shares, mine: Even, root: Root) -> Result<Job> {
+pub(crate) fn scatter(comm: &Comm, all: impl Shares, mine: Even, root: Root) -> Result<Job> {
     let parts = if is_root(comm, root) { all.read(comm.partners().size())? } else { Vec::new() };
     let mine = own(comm, mine, root)?;
     if let (Some(mine), true, None) = (&mine, is_root(comm, root), comm.remote()) {
@@ -225,7 +225,7 @@ fn own(comm: &Comm, mine: Even, root: Root) -> Result<Option<Data>> {
 }
 
 /// `MPI_Allgather` and `MPI_Allgatherv`.
-pub fn allgather(comm: &Comm, mine: Even, all: impl Shares) -> Result<Job> {
+pub(crate) fn allgather(comm: &Comm, mine: Even, all: impl Shares) -> Result<Job> {
     let places = all.read(comm.partners().size())?;
     let mine = match mine.is_in_place() {
         true => None,
@@ -238,7 +238,7 @@ pub fn allgather(comm: &Comm, mine: Even, all: impl Shares) -> Result<Job> {
 }
 
 /// `MPI_Alltoall`, `MPI_Alltoallv` and `MPI_Alltoallw`.
-pub fn alltoall(comm: &Comm, parts: impl Shares, places: impl Shares) -> Result<Job> {
+pub(crate) fn alltoall(comm: &Comm, parts: impl Shares, places: impl Shares) -> Result<Job> {
     let size = comm.partners().size();
     let parts = if parts.is_in_place() { None } else { Some(parts.read(size)?) };
     let places = places.read(size)?;
@@ -249,7 +249,7 @@ pub fn alltoall(comm: &Comm, parts: impl Shares, places: impl Shares) -> Result<
 }
 
 /// `MPI_Reduce`.
-pub fn reduce(comm: &Comm, operands: Operands, count: i64, root: Root) -> Result<Job> {
+pub(crate) fn reduce(comm: &Comm, operands: Operands, count: i64, root: Root) -> Result<Job> {
     if operands.mine.is_in_place() && !is_root(comm, root) && root != Root::Neighbour {
         return Err(Error::new(Class::Buffer, "MPI_IN_PLACE is for the root"));
     }
@@ -264,12 +264,12 @@ pub fn reduce(comm: &Comm, operands: Operands, count: i64, root: Root) -> Result
 }
 
 /// `MPI_Allreduce`.
-pub fn allreduce(operands: Operands, count: i64) -> Result<Job> {
+pub(crate) fn allreduce(operands: Operands, count: i64) -> Result<Job> {
     operands.read(count, count).map(Job::Allreduce)
 }
 
 /// `MPI_Reduce_scatter` and `MPI_Reduce_scatter_block`.
-pub fn reduce_scatter(comm: &Comm, operands: Operands, counts: Vec<i64>) -> Result<Job> {
+pub(crate) fn reduce_scatter(comm: &Comm, operands: Operands, counts: Vec<i64>) -> Result<Job> {
     if let Some(count) = counts.iter().find(|count| **count < 0) {
         return Err(Error::new(Class::Count, format!("count is {count}")));
     }
@@ -279,13 +279,13 @@ pub fn reduce_scatter(comm: &Comm, operands: Operands, counts: Vec<i64>) -> Resu
 }
 
 /// `MPI_Scan`.
-pub fn scan(comm: &Comm, operands: Operands, count: i64) -> Result<Job> {
+pub(crate) fn scan(comm: &Comm, operands: Operands, count: i64) -> Result<Job> {
     one_group(comm)?;
     operands.read(count, count).map(Job::Scan)
 }
 
 /// `MPI_Exscan`.
-pub fn exscan(comm: &Comm, operands: Operands, count: i64) -> Result<Job> {
+pub(crate) fn exscan(comm: &Comm, operands: Operands, count: i64) -> Result<Job> {
     one_group(comm)?;
     let operation = if comm.rank == 0 && !operands.mine.is_in_place() {
         // Rank 0 gets nothing, so it need not have a place for it; what is an error at the others is one here.

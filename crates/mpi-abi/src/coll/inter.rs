@@ -7,7 +7,7 @@ use crate::boundary::Scratch;
 use barewire::mpi::error::{Class, Error, Result};
 
 /// Does a job between the two groups of an intercommunicator.
-pub async fn run(job: &Job, call: &Call) -> Result<()> {
+pub(crate) async fn run(job: &Job, call: &Call) -> Result<()> {
     match job {
         Job::Nothing => Ok(()),
         Job::Barrier => barrier(call).await,
@@ -112,7 +112,7 @@ async fn reduce_scatter(call: &Call, op: &Operation, counts: &[i64]) -> Result<(
 }
 
 /// Agrees on one of the numbers the first rank of each group proposes, the same everywhere; also within one group.
-pub async fn agree(call: &Call, proposal: u32) -> Result<u32> {
+pub(crate) async fn agree(call: &Call, proposal: u32) -> Result<u32> {
     let (agreed, theirs) = (Scratch::new(4), Scratch::new(4));
     agreed.memory().bytes_mut(0, 4)?.copy_from_slice(&proposal.to_le_bytes());
     let (data, other) = (Data::bytes(&agreed, 4), Data::bytes(&theirs, 4));

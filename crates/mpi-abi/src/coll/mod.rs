@@ -9,19 +9,19 @@
 mod all;
 mod alltoall;
 pub(crate) mod board;
-pub mod entry;
+pub(crate) mod entry;
 mod inter;
 mod near;
 mod places;
 mod prefix;
-pub mod quick;
+pub(crate) mod quick;
 mod reducer;
 mod shares;
 mod tree;
 
-pub use inter::agree;
-pub use near::Edges;
-pub use reducer::Reducer;
+pub(crate) use inter::agree;
+pub(crate) use near::Edges;
+pub(crate) use reducer::Reducer;
 
 use crate::boundary::{MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request, Memory, Out, Scratch};
 use crate::message::{Partner, sink, source};
@@ -39,7 +39,7 @@ use barewire_sys::wirebuf::{WireMut, WireRef};
 use std::sync::Arc;
 
 /// What a collective call does, with all it needs to do it; it can be done several times.
-pub enum Job {
+pub(crate) enum Job {
     /// Nothing: others do it.
     Nothing,
     /// Wait for everybody.
@@ -69,7 +69,7 @@ pub enum Job {
 }
 
 /// What is combined, by what, and where it goes.
-pub struct Operation {
+pub(crate) struct Operation {
     /// The operation.
     pub reducer: Reducer,
     /// This rank's data.
@@ -80,7 +80,7 @@ pub struct Operation {
 
 /// Who gives or gets it all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Root {
+pub(crate) enum Root {
     /// A rank; of the other group, on an intercommunicator.
     Rank(usize),
     /// This process, on an intercommunicator.
@@ -149,7 +149,7 @@ impl Root {
 }
 
 /// When a call is done.
-pub enum How {
+pub(crate) enum How {
     /// Before it returns.
     Now,
     /// Beginning at once; the request ends when it is done.
@@ -194,7 +194,7 @@ impl How {
 
 /// One collective call.
 #[derive(Clone)]
-pub struct Call {
+pub(crate) struct Call {
     comm: Arc<Comm>,
     tag: i32,
     /// Its steps wait where they stand.
@@ -205,7 +205,7 @@ pub struct Call {
 
 /// Elements at an address, which have been checked.
 #[derive(Clone)]
-pub struct Data {
+pub(crate) struct Data {
     memory: Memory,
     count: i64,
     datatype: Datatype,

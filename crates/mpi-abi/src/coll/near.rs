@@ -6,7 +6,7 @@ use barewire::mpi::error::{Class, Error, Result};
 use barewire::mpi::topology::Topology;
 
 /// Whom a process hears from and whom it tells, in order; none for neighbours beyond an edge.
-pub struct Edges {
+pub(crate) struct Edges {
     /// Whom it hears from.
     pub sources: Vec<Option<usize>>,
     /// Whom it tells.
@@ -44,7 +44,7 @@ impl Edges {
 ///
 /// Where two are neighbours twice, messages are told apart by their order alone. In a grid what is sent up arrives from below, so
 /// each pair is sent in the other order than it is received.
-pub async fn exchange(call: &Call, edges: &Edges, parts: &[Data], places: &[Data]) -> Result<()> {
+pub(crate) async fn exchange(call: &Call, edges: &Edges, parts: &[Data], places: &[Data]) -> Result<()> {
     let mut pending = Vec::with_capacity(parts.len() + places.len());
     for (source, place) in edges.sources.iter().zip(places) {
         pending.extend(source.map(|from| call.start_receive(from, place)));

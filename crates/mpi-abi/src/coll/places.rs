@@ -19,7 +19,7 @@ const HEAD: usize = 16;
 /// Data that follows it in the line; longer data has a place of its own.
 const IN_LINE: usize = LINE - HEAD;
 /// Most that a rank gives in one slot.
-pub const SLOT_DATA: usize = 32 << 10;
+pub(crate) const SLOT_DATA: usize = 32 << 10;
 /// Not a multiple of a page, so that the same slots of different ranks do not compete for the same lines of a cache.
 const SLOT: usize = SLOT_DATA + LINE;
 /// Slots that either of a pair gives into before they change hands: whoever gives into one has taken what was there, though it gives
@@ -28,7 +28,7 @@ const PAIR_SLOTS: u64 = 4;
 
 /// Whose slots longer data is given into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub(crate) enum Whose {
     /// Its giver's.
     Own,
     /// Those that a pair has in common. They have numbers of their own, so much less than those of calls: not every call needs one, and they
@@ -38,7 +38,7 @@ pub enum Whose {
 
 /// Where things are on the board of so many ranks. First, whether each sleeps: written seldom, so side by side.
 #[derive(Clone, Copy, Debug)]
-pub struct Places {
+pub(crate) struct Places {
     size: usize,
     /// Which call each has left.
     left: usize,

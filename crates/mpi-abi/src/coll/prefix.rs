@@ -4,12 +4,12 @@ use super::{Call, Data, Reducer};
 use barewire::mpi::error::Result;
 
 /// The combination of ranks up to this one; `into` holds this rank's own to begin with.
-pub async fn scan(call: &Call, reducer: &Reducer, into: &Data) -> Result<()> {
+pub(crate) async fn scan(call: &Call, reducer: &Reducer, into: &Data) -> Result<()> {
     prefix(call, reducer, into, true).await
 }
 
 /// The combination of ranks before this one; rank 0 gets nothing, and what it has is left alone.
-pub async fn exscan(call: &Call, reducer: &Reducer, mine: &Data, into: &Data) -> Result<()> {
+pub(crate) async fn exscan(call: &Call, reducer: &Reducer, mine: &Data, into: &Data) -> Result<()> {
     if call.rank() > 0 {
         mine.copy_to(into)?;
         return prefix(call, reducer, into, false).await;

@@ -24,7 +24,7 @@ pub(super) const COMBINERS_MAX: usize = 4;
 
 /// Elements of a predefined type.
 #[derive(Clone, Copy)]
-pub struct Plain {
+pub(crate) struct Plain {
     /// Where they are.
     pub memory: Memory,
     /// How many.
@@ -72,14 +72,14 @@ fn call(comm: &CommRef) -> Call {
 }
 
 /// `MPI_Barrier`.
-pub fn barrier(comm: &CommRef) -> Option<Result<()>> {
+pub(crate) fn barrier(comm: &CommRef) -> Option<Result<()>> {
     let board = board(comm)?;
     let call = call(comm);
     Some(Turn::new(board, &call).barrier())
 }
 
 /// `MPI_Bcast`.
-pub fn bcast(comm: &CommRef, data: Plain, root: c_int) -> Option<Result<()>> {
+pub(crate) fn bcast(comm: &CommRef, data: Plain, root: c_int) -> Option<Result<()>> {
     let board = board(comm)?;
     let bytes = data.bytes().filter(|bytes| bytes.len() <= BLOCKS_MAX)?;
     let root = usize::try_from(root).ok().filter(|&root| root < board.size)?;
@@ -102,7 +102,7 @@ pub fn bcast(comm: &CommRef, data: Plain, root: c_int) -> Option<Result<()>> {
 }
 
 /// `MPI_Allreduce`.
-pub fn allreduce(comm: &CommRef, mine: Memory, into: Plain, op: MPI_Op) -> Option<Result<()>> {
+pub(crate) fn allreduce(comm: &CommRef, mine: Memory, into: Plain, op: MPI_Op) -> Option<Result<()>> {
     let board = board(comm)?;
     let most = if board.size <= COMBINERS_MAX { usize::MAX } else { COMBINE_MAX };
     let place = into.bytes().filter(|bytes| bytes.len() <= most)?;
@@ -154,7 +154,7 @@ fn combine_all<const MOST: usize>(
 }
 
 /// `MPI_Alltoall`.
-pub fn alltoall(comm: &CommRef, parts: Plain, places: Plain) -> Option<Result<()>> {
+pub(crate) fn alltoall(comm: &CommRef, parts: Plain, places: Plain) -> Option<Result<()>> {
     let board = board(comm)?;
     let (part, place) = (parts.bytes()?.len(), places.bytes()?.len());
     let table = table_bytes(board.size);

@@ -12,7 +12,7 @@ use barewire::mpi::op::Combine;
 use std::sync::Arc;
 
 /// An operation on elements of a datatype.
-pub struct Reducer {
+pub(crate) struct Reducer {
     datatype: Datatype,
     handle: MPI_Datatype,
     object: TypeRef,
@@ -25,7 +25,7 @@ enum How {
 }
 
 /// Room for elements, and the address at which they count as beginning.
-pub struct Room {
+pub(crate) struct Room {
     /// The elements.
     pub data: Data,
     _scratch: Scratch,

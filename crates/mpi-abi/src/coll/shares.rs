@@ -35,7 +35,7 @@ const CALLS_TRIED: u32 = 8;
 const CALLS_SETTLED: u32 = 1000;
 
 /// Long data that is combined by shares: of each block every rank gives the others theirs, combines its own, and gives them the result.
-pub struct Shares<'a> {
+pub(crate) struct Shares<'a> {
     turn: Turn<'a>,
     combine: Combine,
     /// Where this rank's operands are, if not where the result goes.

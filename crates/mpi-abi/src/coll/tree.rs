@@ -8,7 +8,7 @@ use barewire::mpi::error::Result;
 const WHOLE_BYTES_MAX: usize = 16 << 10;
 
 /// Waits for everybody: in each round everybody tells the one twice as far away as in the round before.
-pub async fn barrier(call: &Call) -> Result<()> {
+pub(crate) async fn barrier(call: &Call) -> Result<()> {
     let (rank, size, nothing) = (call.rank(), call.size(), Data::none());
     let mut step = 1;
     while step < size {
@@ -19,7 +19,7 @@ pub async fn barrier(call: &Call) -> Result<()> {
 }
 
 /// The root's data to everybody, along a binomial tree.
-pub async fn bcast(call: &Call, data: &Data, root: usize) -> Result<()> {
+pub(crate) async fn bcast(call: &Call, data: &Data, root: usize) -> Result<()> {
     let size = call.size();
     let virtual_rank = (call.rank() + size - root) % size;
     let mut step = 1;
@@ -42,7 +42,13 @@ pub async fn bcast(call: &Call, data: &Data, root: usize) -> Result<()> {
 /// Everybody's data combined at the root, along a binomial tree whose branches are ranks in a row.
 ///
 /// An operation that does not commute needs them in order, so its tree stands at rank 0.
-pub async fn reduce(call: &Call, reducer: &Reducer, mine: &Data, into: &Data, root: usize) -> Result<()> {
+pub(crate) async fn reduce(
+    call: &Call,
+    reducer: &Reducer,
+    mine: &Data,
+    into: &Data,
+    root: usize,
+) -> Result<()> {
     let (size, rank) = (call.size(), call.rank());
     let top = if reducer.commutes() { root } else { 0 };
     let virtual_rank = (rank + size - top) % size;
@@ -71,7 +77,7 @@ pub async fn reduce(call: &Call, reducer: &Reducer, mine: &Data, into: &Data, ro
 }
 
 /// Everybody's data combined, for everybody; `into` holds this rank's own to begin with.
-pub async fn allreduce(call: &Call, reducer: &Reducer, into: &Data) -> Result<()> {
+pub(crate) async fn allreduce(call: &Call, reducer: &Reducer, into: &Data) -> Result<()> {
     if call.size() == 1 {
         return Ok(());
     }
@@ -133,7 +139,7 @@ async fn allreduce_by_parts(call: &Call, reducer: &Reducer, into: &Data) -> Resu
 }
 
 /// Everybody's data to its place at the root; the root's own is none where it is in place already.
-pub async fn gather(call: &Call, mine: Option<&Data>, places: &[Data], root: usize) -> Result<()> {
+pub(crate) async fn gather(call: &Call, mine: Option<&Data>, places: &[Data], root: usize) -> Result<()> {
     if call.rank() != root {
         return match mine {
             Some(mine) => call.send(root, mine).await,
@@ -147,7 +153,7 @@ pub async fn gather(call: &Call, mine: Option<&Data>, places: &[Data], root: usi
 }
 
 /// From the root to everybody its part; the root's own goes nowhere where it is to stay in place.
-pub async fn scatter(call: &Call, parts: &[Data], mine: Option<&Data>, root: usize) -> Result<()> {
+pub(crate) async fn scatter(call: &Call, parts: &[Data], mine: Option<&Data>, root: usize) -> Result<()> {
     if call.rank() != root {
         return match mine {
             Some(mine) => call.receive(root, mine).await,

@@ -39,7 +39,7 @@ const FEW: usize = 64;
 const MANY: usize = 4096;
 
 /// Memory that all processes of a window have.
-pub enum Common {
+pub(crate) enum Common {
     /// A region, and its key.
     Region(Kept, Key),
     /// A segment, where regions go by messages.
@@ -75,7 +75,7 @@ fn data_at(ranks: usize) -> usize {
 }
 
 /// A window's memory as all processes see it.
-pub struct Direct {
+pub(crate) struct Direct {
     common: Common,
     ranks: usize,
     me: u64,

@@ -9,7 +9,7 @@ use barewire_sys::wirebuf::WireMut;
 
 /// What is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Take data.
     Put,
     /// Give data.
@@ -50,7 +50,7 @@ const KINDS: [Kind; 11] = [
 
 /// The part of a letter before its data.
 #[derive(Debug, Clone)]
-pub struct Head {
+pub(crate) struct Head {
     /// What is asked.
     pub kind: Kind,
     /// The tag of the answer; 0 if none is wanted.
@@ -111,7 +111,7 @@ impl Head {
 
 /// A letter on its way: its head, and the data straight from the origin's memory.
 #[derive(Debug)]
-pub struct Letter {
+pub(crate) struct Letter {
     /// The bytes of the head.
     pub head: Vec<u8>,
     /// The address of the data.

@@ -8,11 +8,11 @@
 //! Where the library allocated the memory and all processes are on one host, everybody has all of it mapped and nothing is asked of
 //! the target: that is `direct`. Only what processes tell each other about epochs goes by letters then.
 
-pub mod direct;
+pub(crate) mod direct;
 mod letter;
-pub mod origin;
+pub(crate) mod origin;
 mod serve;
-pub mod sync;
+mod sync;
 
 use crate::attribute::{Hung, Value};
 use crate::boundary::{MPI_Comm, MPI_Win, Memory};
@@ -33,7 +33,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// How a window came by its memory; the numbers are the standard's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flavor {
+pub(crate) enum Flavor {
     /// The program gave it.
     Create = 311,
     /// The library allocated it.
@@ -45,7 +45,7 @@ pub enum Flavor {
 }
 
 /// A window.
-pub struct Window {
+pub(crate) struct Window {
     /// A communicator of its own.
     pub comm: Arc<Comm>,
     /// How it came by its memory.
@@ -71,7 +71,7 @@ pub struct Window {
 
 /// The memory one rank has in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
+pub(crate) struct Shape {
     /// Its address there; where all memory is mapped, here.
     pub base: usize,
     /// How many bytes.
@@ -81,7 +81,7 @@ pub struct Shape {
 }
 
 /// Memory that goes with the window.
-pub enum Held {
+pub(crate) enum Held {
     /// None: it is the program's.
     Nothing,
     /// A block from `allocate`.
@@ -92,7 +92,7 @@ pub enum Held {
 
 /// Predefined attributes.
 #[derive(Debug)]
-pub struct Predefined {
+pub(crate) struct Predefined {
     /// Bytes.
     pub size: Value,
     /// What displacements count.
@@ -275,7 +275,7 @@ impl Window {
 }
 
 /// A window in use. The outer count belongs to one thread, so copying it is no atomic update.
-pub type WinRef = Rc<Arc<Window>>;
+pub(crate) type WinRef = Rc<Arc<Window>>;
 
 /// Counts how often a handle of a window has ended; what was remembered before is forgotten.
 static ERA: AtomicU64 = AtomicU64::new(0);
@@ -287,7 +287,7 @@ thread_local! {
 
 /// The window of a handle, if this thread used it last.
 #[inline]
-pub fn recent(handle: MPI_Win) -> Option<WinRef> {
+pub(crate) fn recent(handle: MPI_Win) -> Option<WinRef> {
     let look = |last: &RefCell<Option<(u64, MPI_Win, WinRef)>>| {
         // SYNC era: pairs with the Release in forget_all; whoever learned that a handle has ended sees it end here.
         let era = ERA.load(Ordering::Acquire);
@@ -300,7 +300,7 @@ pub fn recent(handle: MPI_Win) -> Option<WinRef> {
 /// Remembers a window as the last that this thread used.
 #[cold]
 #[allow(clippy::redundant_allocation, reason = "see WinRef")]
-pub fn remember(handle: MPI_Win, window: Arc<Window>) -> WinRef {
+pub(crate) fn remember(handle: MPI_Win, window: Arc<Window>) -> WinRef {
     let found = Rc::new(window);
     // A thread that is ending, or already looking, simply does not remember.
     let _ = LAST.try_with(|last| {
@@ -313,14 +313,17 @@ pub fn remember(handle: MPI_Win, window: Arc<Window>) -> WinRef {
 }
 
 /// Forgets what threads remember; this one lets its own go, with the memory it keeps.
-pub fn forget_all() {
+pub(crate) fn forget_all() {
     // SYNC era: pairs with the Acquire in recent and remember.
     ERA.fetch_add(1, Ordering::Release);
     let _ = LAST.try_with(|last| last.try_borrow_mut().map(|mut last| last.take()));
 }
 
 /// A request for an operation on a window; its errors are told to `MPI_COMM_SELF`.
-pub fn request(window: &Window, steps: impl Future<Output = Outcome> + Send + 'static) -> Result<usize> {
+pub(crate) fn request(
+    window: &Window,
+    steps: impl Future<Output = Outcome> + Send + 'static,
+) -> Result<usize> {
     let net = &window.comm.net;
     let task = net.tasks.add(Box::pin(steps));
     let request = net.with(|_, layer| layer.requests.add_task(MPI_Comm(0x102), task))?;

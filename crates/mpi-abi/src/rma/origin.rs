@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// Elements of the target's memory, as the program describes them.
 #[derive(Debug, Clone, Copy)]
-pub struct Target {
+pub(crate) struct Target {
     /// Whose.
     pub rank: i32,
     /// Where they begin, in units.
@@ -31,14 +31,14 @@ pub struct Target {
 
 /// An operation under way: the letter, and the answer.
 #[derive(Default)]
-pub struct Started {
+pub(crate) struct Started {
     target: usize,
     letter: Option<Request>,
     answer: Option<Received>,
 }
 
 /// Elements of the program's memory.
-pub type Elements = (Memory, i64, MPI_Datatype);
+pub(crate) type Elements = (Memory, i64, MPI_Datatype);
 
 impl Window {
     /// Sends a letter without data.
@@ -256,7 +256,7 @@ impl Window {
 }
 
 /// The error in a status.
-pub fn failure(status: &Status) -> Result<()> {
+pub(crate) fn failure(status: &Status) -> Result<()> {
     outcome(None, status).error.map_or(Ok(()), Err)
 }
 

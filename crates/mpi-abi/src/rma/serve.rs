@@ -13,14 +13,14 @@ use barewire::mpi::error::Result;
 use barewire::mpi::op::Builtin;
 
 /// The tag of letters; those of answers are above.
-pub const LETTERS: i32 = 0;
+pub(crate) const LETTERS: i32 = 0;
 
 /// Most bytes of answers that are kept until they go, with what each takes besides.
 const ANSWERS_MAX: usize = 64 << 20;
 const ANSWER_HEAD: usize = 4096;
 
 /// Serves a window until it goes.
-pub async fn serve(window: &Window) -> Result<()> {
+pub(crate) async fn serve(window: &Window) -> Result<()> {
     let net = &window.comm.net;
     let want = Want { context: window.comm.message_context(), from: None, tag: Some(LETTERS) };
     let mut lost = 0;

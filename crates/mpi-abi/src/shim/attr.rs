@@ -112,12 +112,12 @@ fn free(target: Target, keyval: Out<c_int>) -> Result<()> {
 }
 
 /// Sets an attribute of an object.
-pub fn set(target: Target, object: usize, id: c_int, value: Value) -> Result<(), Fault> {
+pub(crate) fn set(target: Target, object: usize, id: c_int, value: Value) -> Result<(), Fault> {
     with(target, object, |hung| Ok(hung.set(object, changeable(target, id)?, value)?))?
 }
 
 /// An attribute of an object, if it has it.
-pub fn get(target: Target, object: usize, id: c_int) -> Result<Option<Value>> {
+pub(crate) fn get(target: Target, object: usize, id: c_int) -> Result<Option<Value>> {
     let found = with(target, object, |hung| hung.get(id))?;
     let found = found.or_else(|| predefined(target, object, id));
     if found.is_none() && !is_predefined(target, id) {

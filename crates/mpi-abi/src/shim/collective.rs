@@ -15,7 +15,7 @@ type Done = Result<(), Fault>;
 
 /// `MPI_Barrier`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn barrier(how: How, comm: MPI_Comm) -> Done {
+pub(crate) fn barrier(how: How, comm: MPI_Comm) -> Done {
     if let (How::Now, Some(done)) = (&how, quick::barrier(&world().comm(comm)?)) {
         return Ok(done?);
     }
@@ -24,7 +24,7 @@ pub fn barrier(how: How, comm: MPI_Comm) -> Done {
 
 /// `MPI_Bcast`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn bcast<N: Number>(
+pub(crate) fn bcast<N: Number>(
     how: How,
     buffer: Memory,
     count: N,
@@ -45,7 +45,7 @@ pub fn bcast<N: Number>(
 
 /// `MPI_Gather`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn gather<N: Number>(
+pub(crate) fn gather<N: Number>(
     how: How,
     sendbuf: Memory,
     sendcount: N,
@@ -64,7 +64,7 @@ pub fn gather<N: Number>(
 
 /// `MPI_Gatherv`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn gatherv<N: Number>(
+pub(crate) fn gatherv<N: Number>(
     how: How,
     sendbuf: Memory,
     sendcount: N,
@@ -84,7 +84,7 @@ pub fn gatherv<N: Number>(
 
 /// `MPI_Scatter`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn scatter<N: Number>(
+pub(crate) fn scatter<N: Number>(
     how: How,
     sendbuf: Memory,
     sendcount: N,
@@ -103,7 +103,7 @@ pub fn scatter<N: Number>(
 
 /// `MPI_Scatterv`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn scatterv<N: Number>(
+pub(crate) fn scatterv<N: Number>(
     how: How,
     sendbuf: Memory,
     sendcounts: List<N>,
@@ -123,7 +123,7 @@ pub fn scatterv<N: Number>(
 
 /// `MPI_Allgather`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn allgather<N: Number>(
+pub(crate) fn allgather<N: Number>(
     how: How,
     sendbuf: Memory,
     sendcount: N,
@@ -141,7 +141,7 @@ pub fn allgather<N: Number>(
 
 /// `MPI_Allgatherv`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn allgatherv<N: Number>(
+pub(crate) fn allgatherv<N: Number>(
     how: How,
     sendbuf: Memory,
     sendcount: N,
@@ -160,7 +160,7 @@ pub fn allgatherv<N: Number>(
 
 /// `MPI_Alltoall`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn alltoall<N: Number>(
+pub(crate) fn alltoall<N: Number>(
     how: How,
     sendbuf: Memory,
     sendcount: N,
@@ -185,7 +185,7 @@ pub fn alltoall<N: Number>(
 
 /// `MPI_Alltoallv`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn alltoallv<N: Number>(
+pub(crate) fn alltoallv<N: Number>(
     how: How,
     sendbuf: Memory,
     sendcounts: List<N>,
@@ -205,7 +205,7 @@ pub fn alltoallv<N: Number>(
 
 /// `MPI_Alltoallw`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn alltoallw<N: Number>(
+pub(crate) fn alltoallw<N: Number>(
     how: How,
     sendbuf: Memory,
     sendcounts: List<N>,
@@ -225,7 +225,7 @@ pub fn alltoallw<N: Number>(
 
 /// `MPI_Reduce`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn reduce<N: Number>(
+pub(crate) fn reduce<N: Number>(
     how: How,
     sendbuf: Memory,
     recvbuf: Memory,
@@ -242,7 +242,7 @@ pub fn reduce<N: Number>(
 
 /// `MPI_Allreduce`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn allreduce<N: Number>(
+pub(crate) fn allreduce<N: Number>(
     how: How,
     sendbuf: Memory,
     recvbuf: Memory,
@@ -263,7 +263,7 @@ pub fn allreduce<N: Number>(
 
 /// `MPI_Reduce_scatter`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn reduce_scatter<N: Number>(
+pub(crate) fn reduce_scatter<N: Number>(
     how: How,
     sendbuf: Memory,
     recvbuf: Memory,
@@ -280,7 +280,7 @@ pub fn reduce_scatter<N: Number>(
 
 /// `MPI_Reduce_scatter_block`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn reduce_scatter_block<N: Number>(
+pub(crate) fn reduce_scatter_block<N: Number>(
     how: How,
     sendbuf: Memory,
     recvbuf: Memory,
@@ -297,7 +297,7 @@ pub fn reduce_scatter_block<N: Number>(
 
 /// `MPI_Scan`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn scan<N: Number>(
+pub(crate) fn scan<N: Number>(
     how: How,
     sendbuf: Memory,
     recvbuf: Memory,
@@ -313,7 +313,7 @@ pub fn scan<N: Number>(
 
 /// `MPI_Exscan`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn exscan<N: Number>(
+pub(crate) fn exscan<N: Number>(
     how: How,
     sendbuf: Memory,
     recvbuf: Memory,
@@ -329,7 +329,7 @@ pub fn exscan<N: Number>(
 
 /// `MPI_Neighbor_allgather`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn neighbor_allgather<N: Number>(
+pub(crate) fn neighbor_allgather<N: Number>(
     how: How,
     sendbuf: Memory,
     sendcount: N,
@@ -350,7 +350,7 @@ pub fn neighbor_allgather<N: Number>(
 
 /// `MPI_Neighbor_allgatherv`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn neighbor_allgatherv<N: Number>(
+pub(crate) fn neighbor_allgatherv<N: Number>(
     how: How,
     sendbuf: Memory,
     sendcount: N,
@@ -372,7 +372,7 @@ pub fn neighbor_allgatherv<N: Number>(
 
 /// `MPI_Neighbor_alltoall`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn neighbor_alltoall<N: Number>(
+pub(crate) fn neighbor_alltoall<N: Number>(
     how: How,
     sendbuf: Memory,
     sendcount: N,
@@ -393,7 +393,7 @@ pub fn neighbor_alltoall<N: Number>(
 
 /// `MPI_Neighbor_alltoallv`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn neighbor_alltoallv<N: Number>(
+pub(crate) fn neighbor_alltoallv<N: Number>(
     how: How,
     sendbuf: Memory,
     sendcounts: List<N>,
@@ -416,7 +416,7 @@ pub fn neighbor_alltoallv<N: Number>(
 
 /// `MPI_Neighbor_alltoallw`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn neighbor_alltoallw<N: Number>(
+pub(crate) fn neighbor_alltoallw<N: Number>(
     how: How,
     sendbuf: Memory,
     sendcounts: List<N>,

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The longest name of an object, with its final zero.
-pub const NAME_MAX: usize = 128;
+pub(crate) const NAME_MAX: usize = 128;
 const COMM_TYPE_SHARED: c_int = 221;
 const COMM_TYPES: std::ops::RangeInclusive<c_int> = 221..=224;
 
@@ -174,7 +174,7 @@ shims! {
 }
 
 /// A name as the program gave it, cut to the length the standard allows.
-pub fn name(text: Text) -> Result<Vec<u8>> {
+pub(crate) fn name(text: Text) -> Result<Vec<u8>> {
     let mut name = text.to_vec()?;
     name.truncate(NAME_MAX - 1);
     Ok(name)
@@ -198,7 +198,7 @@ fn compare(one: &Arc<Comm>, two: &Arc<Comm>) -> Comparison {
 }
 
 /// The other group of an intercommunicator.
-pub fn remote(comm: MPI_Comm) -> Result<Group> {
+pub(crate) fn remote(comm: MPI_Comm) -> Result<Group> {
     let remote = world().comm(comm)?.remote().cloned();
     remote.ok_or_else(|| Error::new(Class::Comm, "the communicator is not an intercommunicator"))
 }
@@ -212,7 +212,7 @@ fn dup(comm: MPI_Comm, hints: Info, newcomm: Out<MPI_Comm>) -> Result<(), Fault>
 }
 
 /// A communicator of the same processes for something else than the program's own messages.
-pub fn own_copy(comm: MPI_Comm) -> Result<Comm> {
+pub(crate) fn own_copy(comm: MPI_Comm) -> Result<Comm> {
     let parent = world().comm(comm)?;
     if parent.remote().is_some() {
         return Err(Error::new(Class::Comm, "it is an intercommunicator"));
@@ -315,7 +315,7 @@ fn is_low(comm: &Comm) -> bool {
 }
 
 /// The communicator of those who say the same color, ordered by key; none for an undefined color.
-pub fn split(parent: &Comm, color: c_int, key: c_int) -> Result<Option<Comm>> {
+pub(crate) fn split(parent: &Comm, color: c_int, key: c_int) -> Result<Option<Comm>> {
     let said = gather(parent, parent.next_tag(), [color, key])?;
     let chosen = |words: &[[c_int; 2]], group: &Group| {
         let mut mine: Vec<(c_int, usize)> = words
@@ -344,12 +344,12 @@ fn create(parent: &Comm, group: Group) -> Result<Option<Comm>> {
 }
 
 /// A group as bytes.
-pub fn group_bytes(group: &Group) -> Vec<u8> {
+pub(crate) fn group_bytes(group: &Group) -> Vec<u8> {
     group.members().iter().flat_map(|process| process.0.to_le_bytes()).collect()
 }
 
 /// The group in some bytes.
-pub fn read_group(bytes: &[u8]) -> Result<Group> {
+pub(crate) fn read_group(bytes: &[u8]) -> Result<Group> {
     let words = bytes.chunks_exact(4);
     Group::new(
         words.map(|word| Process(u32::from_le_bytes(word.try_into().expect("chunks of four have four")))),
@@ -373,14 +373,14 @@ fn subset(group: &Group, parent: &Comm) -> Result<()> {
 }
 
 /// A tag for a string: those who say the same string find each other.
-pub fn tag_of(text: &[u8]) -> c_int {
+pub(crate) fn tag_of(text: &[u8]) -> c_int {
     let hash =
         text.iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
     (hash & 0x3fff_ffff | 0x4000_0000) as c_int
 }
 
 /// Makes a communicator by the processes of a group alone.
-pub fn from_group(parent: &Comm, group: Group, tag: i32) -> Result<Option<Comm>> {
+pub(crate) fn from_group(parent: &Comm, group: Group, tag: i32) -> Result<Option<Comm>> {
     let own = Process(parent.net.rank);
     let Some(rank) = group.rank_of(own) else { return Ok(None) };
     let alone = Comm::new(&parent.net, parent.context(), group.clone(), rank);
@@ -403,7 +403,7 @@ fn derive(parent: &Comm, context: u32, group: Group, remote: Option<Group>) -> R
 }
 
 /// Between two groups: what the leaders tell each other over a bridge, and then everybody of their own.
-pub fn between(
+pub(crate) fn between(
     local: &Comm,
     bridge: Option<impl FnOnce(&[u8]) -> Result<Vec<u8>>>,
     leader: usize,
@@ -436,7 +436,7 @@ pub fn between(
 }
 
 /// One group of the two of an intercommunicator; the one that says `high` comes second.
-pub fn merge(inter: &Comm, high: bool) -> Result<Comm> {
+pub(crate) fn merge(inter: &Comm, high: bool) -> Result<Comm> {
     let said = gather(inter, inter.next_tag(), [high.into(), 0])?;
     let Some(remote) = inter.remote() else {
         return Err(Error::new(Class::Comm, "it is not an intercommunicator"));
@@ -449,7 +449,7 @@ pub fn merge(inter: &Comm, high: bool) -> Result<Comm> {
 }
 
 /// The handle of a new communicator; null where there is none.
-pub fn give(comm: Option<Comm>) -> MPI_Comm {
+pub(crate) fn give(comm: Option<Comm>) -> MPI_Comm {
     comm.map_or(MPI_Comm::NULL, |comm| MPI_Comm(world().comms.insert(comm)))
 }
 

@@ -247,7 +247,7 @@ impl Grid {
 }
 
 /// What a Fortran type was asked for with; none for other datatypes.
-pub fn f90_key(datatype: &Datatype) -> Option<F90Key> {
+pub(crate) fn f90_key(datatype: &Datatype) -> Option<F90Key> {
     let combiner = datatype.envelope().combiner;
     if !matches!(combiner, Combiner::F90Real | Combiner::F90Complex | Combiner::F90Integer) {
         return None;

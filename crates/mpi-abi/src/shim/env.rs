@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Mutex;
 
 /// The levels of thread support, from the weakest.
-pub const THREAD_LEVELS: [(c_int, &str); 4] = [
+pub(crate) const THREAD_LEVELS: [(c_int, &str); 4] = [
     (0, "MPI_THREAD_SINGLE"),
     (1024, "MPI_THREAD_FUNNELED"),
     (2048, "MPI_THREAD_SERIALIZED"),

@@ -8,7 +8,7 @@ use std::ffi::c_int;
 
 /// `MPI_Isendrecv`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn isendrecv<N: Number>(
+pub(crate) fn isendrecv<N: Number>(
     sendbuf: Memory,
     sendcount: N,
     sendtype: MPI_Datatype,
@@ -31,7 +31,7 @@ pub fn isendrecv<N: Number>(
 
 /// `MPI_Isendrecv_replace`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn isendrecv_replace<N: Number>(
+pub(crate) fn isendrecv_replace<N: Number>(
     buf: Memory,
     count: N,
     datatype: MPI_Datatype,

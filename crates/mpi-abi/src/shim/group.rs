@@ -8,7 +8,7 @@ use barewire::mpi::group::{Group, Process, Range};
 use std::ffi::c_int;
 
 /// The handle of a group; the empty one has a predefined handle.
-pub fn give(group: Group) -> MPI_Group {
+pub(crate) fn give(group: Group) -> MPI_Group {
     if group.size() == 0 { MPI_Group(0x109) } else { MPI_Group(world().groups.insert(group)) }
 }
 

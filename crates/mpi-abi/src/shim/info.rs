@@ -82,7 +82,7 @@ shims! {
 }
 
 /// A new handle for an info.
-pub fn give(info: Info) -> MPI_Info {
+pub(crate) fn give(info: Info) -> MPI_Info {
     MPI_Info(world().infos.insert(Mutex::new(info)))
 }
 
@@ -95,7 +95,7 @@ fn existing(handle: MPI_Info) -> Result<Info, Error> {
 }
 
 /// What `MPI_INFO_ENV` says: how this process was started, as far as it is known.
-pub fn environment() -> Info {
+pub(crate) fn environment() -> Info {
     let mut info = Info::new();
     let mut arguments = std::env::args_os().map(OsStringExt::into_vec);
     let mut known = |key: &str, value: Option<Vec<u8>>| {

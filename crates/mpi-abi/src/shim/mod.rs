@@ -1,31 +1,31 @@
 //! The entry points written by hand, one file a topic.
 
-pub mod attr;
-pub mod buffer;
-pub mod collective;
-pub mod comm;
-pub mod convert;
-pub mod counters;
-pub mod datatype;
-pub mod datatype_make;
-pub mod env;
-pub mod errors;
-pub mod exchange;
-pub mod group;
-pub mod info;
-pub mod inter;
-pub mod onesided;
-pub mod op;
-pub mod p2p;
-pub mod pack;
-pub mod parts;
-pub mod ports;
-pub mod request;
-pub mod session;
-pub mod status;
-pub mod tool;
-pub mod topology;
-pub mod win;
+pub(crate) mod attr;
+pub(crate) mod buffer;
+pub(crate) mod collective;
+pub(crate) mod comm;
+pub(crate) mod convert;
+pub(crate) mod counters;
+pub(crate) mod datatype;
+pub(crate) mod datatype_make;
+pub(crate) mod env;
+pub(crate) mod errors;
+pub(crate) mod exchange;
+pub(crate) mod group;
+pub(crate) mod info;
+pub(crate) mod inter;
+pub(crate) mod onesided;
+pub(crate) mod op;
+pub(crate) mod p2p;
+pub(crate) mod pack;
+pub(crate) mod parts;
+pub(crate) mod ports;
+pub(crate) mod request;
+pub(crate) mod session;
+pub(crate) mod status;
+pub(crate) mod tool;
+pub(crate) mod topology;
+pub(crate) mod win;
 
 /// Exports functions under their C names and sends what they return through the error handler.
 ///

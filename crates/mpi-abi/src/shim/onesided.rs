@@ -33,7 +33,7 @@ shims! {
 
 /// `MPI_Put`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn put<N: Number>(
+pub(crate) fn put<N: Number>(
     origin_addr: Memory,
     origin_count: N,
     origin_datatype: MPI_Datatype,
@@ -57,7 +57,7 @@ pub fn put<N: Number>(
 
 /// `MPI_Get`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn get<N: Number>(
+pub(crate) fn get<N: Number>(
     origin_addr: Memory,
     origin_count: N,
     origin_datatype: MPI_Datatype,
@@ -81,7 +81,7 @@ pub fn get<N: Number>(
 
 /// `MPI_Accumulate`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn accumulate<N: Number>(
+pub(crate) fn accumulate<N: Number>(
     origin_addr: Memory,
     origin_count: N,
     origin_datatype: MPI_Datatype,
@@ -106,7 +106,7 @@ pub fn accumulate<N: Number>(
 
 /// `MPI_Get_accumulate`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn get_accumulate<N: Number>(
+pub(crate) fn get_accumulate<N: Number>(
     origin_addr: Memory,
     origin_count: N,
     origin_datatype: MPI_Datatype,
@@ -135,7 +135,7 @@ pub fn get_accumulate<N: Number>(
 
 /// `MPI_Rput`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn rput<N: Number>(
+pub(crate) fn rput<N: Number>(
     origin_addr: Memory,
     origin_count: N,
     origin_datatype: MPI_Datatype,
@@ -160,7 +160,7 @@ pub fn rput<N: Number>(
 
 /// `MPI_Rget`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn rget<N: Number>(
+pub(crate) fn rget<N: Number>(
     origin_addr: Memory,
     origin_count: N,
     origin_datatype: MPI_Datatype,
@@ -185,7 +185,7 @@ pub fn rget<N: Number>(
 
 /// `MPI_Raccumulate`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn raccumulate<N: Number>(
+pub(crate) fn raccumulate<N: Number>(
     origin_addr: Memory,
     origin_count: N,
     origin_datatype: MPI_Datatype,
@@ -211,7 +211,7 @@ pub fn raccumulate<N: Number>(
 
 /// `MPI_Rget_accumulate`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn rget_accumulate<N: Number>(
+pub(crate) fn rget_accumulate<N: Number>(
     origin_addr: Memory,
     origin_count: N,
     origin_datatype: MPI_Datatype,

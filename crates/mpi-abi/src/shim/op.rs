@@ -83,7 +83,14 @@ fn bad_type(name: &str) -> Error {
 }
 
 /// Calls the program's function; one that takes an `int` is called for as much as an `int` can count at a time.
-pub fn call(op: &UserOp, input: Memory, inout: Memory, count: i64, datatype: MPI_Datatype, extent: i64) {
+pub(crate) fn call(
+    op: &UserOp,
+    input: Memory,
+    inout: Memory,
+    count: i64,
+    datatype: MPI_Datatype,
+    extent: i64,
+) {
     let (mut input, mut inout) = (input.address(), inout.address());
     if op.large {
         op.function.reduce_large(input, inout, count, datatype);

@@ -158,7 +158,7 @@ fn unpack_external(
 }
 
 /// A committed datatype whose data at this address is not at the null page.
-pub fn usable(datatype: MPI_Datatype, memory: Memory, count: i64) -> Result<TypeRef> {
+pub(crate) fn usable(datatype: MPI_Datatype, memory: Memory, count: i64) -> Result<TypeRef> {
     let object = world().datatype(datatype)?;
     if !object.is_committed() {
         return Err(Error::new(Class::Type, "the datatype is not committed"));

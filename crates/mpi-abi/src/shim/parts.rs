@@ -42,7 +42,7 @@ shims! {
 
 /// `MPI_Psend_init`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn psend_init<N: Number>(
+pub(crate) fn psend_init<N: Number>(
     buf: Memory,
     partitions: c_int,
     count: N,
@@ -60,7 +60,7 @@ pub fn psend_init<N: Number>(
 
 /// `MPI_Precv_init`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
-pub fn precv_init<N: Number>(
+pub(crate) fn precv_init<N: Number>(
     buf: Memory,
     partitions: c_int,
     count: N,

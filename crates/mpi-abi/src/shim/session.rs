@@ -74,7 +74,7 @@ shims! {
 }
 
 /// A session by its handle.
-pub fn find(session: MPI_Session) -> Result<Arc<Session>> {
+pub(crate) fn find(session: MPI_Session) -> Result<Arc<Session>> {
     world().sessions.get(session.0).ok_or_else(|| bad(Class::Session, "MPI_SESSION_NULL", session.0, 0x120))
 }
 

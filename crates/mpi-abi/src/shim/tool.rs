@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicI32, Ordering};
 static STARTED: AtomicI32 = AtomicI32::new(0);
 
 /// The code of a tool call: there is no error handler to tell.
-pub fn when_started(body: impl FnOnce() -> c_int) -> c_int {
+pub(crate) fn when_started(body: impl FnOnce() -> c_int) -> c_int {
     // SYNC started: a counter alone; it guards no other memory.
     if STARTED.load(Ordering::Relaxed) > 0 { body() } else { Class::TNotInitialized as c_int }
 }
 
 /// Stores a result.
-pub fn store<T: Copy>(place: Out<T>, value: T) -> c_int {
+pub(crate) fn store<T: Copy>(place: Out<T>, value: T) -> c_int {
     if place.put(value).is_ok() { 0 } else { Class::TInvalid as c_int }
 }
 

@@ -191,7 +191,7 @@ shims! {
 }
 
 /// `MPI_Win_create`.
-pub fn win_create<N: Number>(
+pub(crate) fn win_create<N: Number>(
     base: Memory,
     size: i64,
     disp_unit: N,
@@ -206,7 +206,7 @@ pub fn win_create<N: Number>(
 }
 
 /// `MPI_Win_allocate`.
-pub fn win_allocate<N: Number>(
+pub(crate) fn win_allocate<N: Number>(
     size: i64,
     disp_unit: N,
     info: MPI_Info,
@@ -236,7 +236,7 @@ pub fn win_allocate<N: Number>(
 /// `MPI_Win_allocate_shared`.
 ///
 /// The first rank makes the memory; the others open it by way of its descriptor.
-pub fn win_allocate_shared<N: Number>(
+pub(crate) fn win_allocate_shared<N: Number>(
     size: i64,
     disp_unit: N,
     info: MPI_Info,
@@ -367,7 +367,7 @@ fn open(
 
 /// A window by its handle.
 #[inline]
-pub fn find(win: MPI_Win) -> Result<WinRef> {
+pub(crate) fn find(win: MPI_Win) -> Result<WinRef> {
     match rma::recent(win) {
         Some(window) => Ok(window),
         None => find_in_table(win),

@@ -9,6 +9,18 @@ use super::{Block, Datatype, Field, Measure, Shape, Span, fit};
 use crate::mpi::error::{Class, Error, Result};
 
 /// Which dimension varies fastest; the values are the standard ABI's.
+///
+/// ```
+/// use barewire::mpi::datatype::{Basic, Datatype, Order};
+/// // Two of six elements in each order: [0, 0] and the one next to it in dimension 1.
+/// let row = |order| Datatype::subarray(&[2, 3], &[1, 2], &[0, 0], order, &Basic::Byte.into());
+/// let mut two = [0; 2];
+/// row(Order::C)?.pack(1, &b"abcdef"[..], 0, &mut two);
+/// assert_eq!(&two, b"ab");
+/// row(Order::Fortran)?.pack(1, &b"abcdef"[..], 0, &mut two);
+/// assert_eq!(&two, b"ac");
+/// # Ok::<(), barewire::mpi::error::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Order {
@@ -19,6 +31,16 @@ pub enum Order {
 }
 
 /// How a dimension is spread over processes; the values are the standard ABI's.
+///
+/// ```
+/// use barewire::mpi::datatype::{Basic, Datatype, Distribution, Order};
+/// // Seven cards dealt to two players, two at a time; this is what the second one gets.
+/// let hand = Datatype::darray(2, 1, &[7], &[Distribution::Cyclic], &[2], &[2], Order::C, &Basic::Byte.into())?;
+/// let mut cards = [0; 3];
+/// assert_eq!(hand.pack(1, &b"abcdefg"[..], 0, &mut cards), 3);
+/// assert_eq!(&cards, b"cdg");
+/// # Ok::<(), barewire::mpi::error::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Distribution {
@@ -75,6 +97,16 @@ impl Datatype {
     }
 
     /// The part of an array distributed over a grid of `size` processes that process `rank` owns.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::{Basic, Datatype, Distribution, Order};
+    /// // A matrix of 4 by 6 ints over a grid of 2 by 2 processes, in blocks of 2 by 3: the last process's corner.
+    /// let blocks = [Distribution::Block; 2];
+    /// let corner = Datatype::darray(4, 3, &[4, 6], &blocks, &[2, 3], &[2, 2], Order::C, &Basic::Int.into())?;
+    /// assert_eq!((corner.size(), corner.extent()), (24, 96));
+    /// assert_eq!(corner.true_lower_bound(), (2 * 6 + 3) * 4);
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     #[allow(clippy::too_many_arguments, reason = "the standard's call has these arguments")]
     pub fn darray(
         size: i32,

@@ -4,6 +4,13 @@
 //! wide in `external32`. Pair types (value, index) are basic too; they are the only ones with a gap inside.
 
 /// What a basic type holds; decides which operations it allows and how it is converted.
+///
+/// ```
+/// use barewire::mpi::datatype::{Basic, Kind};
+/// let adds_up = |basic: Basic| matches!(basic.kind(), Kind::Signed | Kind::Unsigned | Kind::FortranInteger);
+/// assert!(adds_up(Basic::Char), "a char is a number in C");
+/// assert!(!adds_up(Basic::Character), "in Fortran it is text");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A signed integer of C, or one all languages share.
@@ -27,6 +34,13 @@ pub enum Kind {
 }
 
 /// A floating-point format.
+///
+/// ```
+/// use barewire::mpi::datatype::{Basic, Format, Kind};
+/// assert_eq!(Basic::Float.kind(), Kind::Real(Format::Single));
+/// assert_eq!(Basic::LongDouble.kind(), Kind::Real(Format::Extended));
+/// assert_eq!(Basic::Complex32.kind(), Kind::Complex(Format::Quad));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// IEEE binary16.
@@ -42,6 +56,13 @@ pub enum Format {
 }
 
 /// The two members of a pair type.
+///
+/// ```
+/// use barewire::mpi::datatype::{Basic, Kind};
+/// let Kind::Pair(pair) = Basic::ShortInt.kind() else { panic!("it has an index") };
+/// assert_eq!((pair.value, pair.index), (Basic::Short, Basic::Int));
+/// assert_eq!(pair.index_offset, 4, "an int begins at a multiple of four");
+/// ```
 #[derive(Debug, PartialEq, Eq)]
 pub struct Pair {
     /// The type of the value, at offset 0.
@@ -55,6 +76,13 @@ pub struct Pair {
 macro_rules! basics {
     ($($variant:ident = $handle:literal, $name:literal, $kind:expr, $size:literal, $extent:literal, $external:literal;)*) => {
         /// A predefined datatype; the discriminant is its handle in the standard ABI.
+        ///
+        /// ```
+        /// use barewire::mpi::datatype::{Basic, Datatype};
+        /// assert_eq!(Basic::Int as u16, 0x209);
+        /// assert_eq!(Datatype::from(Basic::Int).size(), 4);
+        /// assert_eq!(Basic::Int.name(), "MPI_INT");
+        /// ```
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u16)]
         #[allow(missing_docs, reason = "each variant is named after the constant it stands for")]
@@ -222,11 +250,23 @@ impl Basic {
     }
 
     /// Every basic type, in the order of the handles.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::Basic;
+    /// let with_gaps: Vec<Basic> = Basic::all().filter(|basic| basic.size() < basic.extent()).collect();
+    /// assert_eq!(with_gaps, [Basic::DoubleInt, Basic::LongInt, Basic::ShortInt, Basic::LongDoubleInt]);
+    /// ```
     pub fn all() -> impl ExactSizeIterator<Item = Basic> {
         TABLE.iter().map(|row| row.basic)
     }
 
     /// Its place in [`Basic::all`].
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::Basic;
+    /// assert_eq!(Basic::Aint.index(), 0);
+    /// assert!(Basic::all().enumerate().all(|(place, basic)| basic.index() == place));
+    /// ```
     pub fn index(self) -> usize {
         BY_HANDLE[self as usize - FIRST] as usize - 1
     }
@@ -236,32 +276,57 @@ impl Basic {
     }
 
     /// The name the standard gives it.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::Basic;
+    /// assert_eq!(Basic::UnsignedInt.name(), "MPI_UNSIGNED");
+    /// assert_eq!(Basic::TwoDoublePrecision.name(), "MPI_2DOUBLE_PRECISION");
+    /// ```
     pub fn name(self) -> &'static str {
         self.row().name
     }
 
     /// What it holds.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::{Basic, Kind};
+    /// assert_eq!(Basic::CBool.kind(), Kind::Logical);
+    /// assert_eq!(Basic::Byte.kind(), Kind::Byte);
+    /// assert_eq!(Basic::Packed.kind(), Kind::Text);
+    /// ```
     pub fn kind(self) -> Kind {
         self.row().kind
     }
 
     /// Bytes of data in one element.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::Basic;
+    /// assert_eq!(Basic::Long.size(), 8);
+    /// assert_eq!(Basic::DoubleInt.size(), 8 + 4);
+    /// ```
     pub fn size(self) -> i64 {
         self.row().size
     }
 
     /// Bytes from one element to the next.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::Basic;
+    /// assert_eq!(Basic::Long.extent(), 8);
+    /// assert_eq!(Basic::DoubleInt.extent(), 16, "the next double begins at a multiple of eight");
+    /// ```
     pub fn extent(self) -> i64 {
         self.row().extent
     }
 
     /// Bytes of one element in the `external32` representation.
-    pub fn external_size(self) -> i64 {
+    pub(super) fn external_size(self) -> i64 {
         self.row().external
     }
 
     /// Bytes from the first to the last byte of data, gap included.
-    pub fn true_extent(self) -> i64 {
+    pub(super) fn true_extent(self) -> i64 {
         match self.kind() {
             Kind::Pair(pair) => pair.index_offset + pair.index.size(),
             _ => self.size(),
@@ -269,7 +334,7 @@ impl Basic {
     }
 
     /// What its address must be a multiple of, as a C compiler would place it in a structure.
-    pub fn alignment(self) -> i64 {
+    pub(super) fn alignment(self) -> i64 {
         match self.kind() {
             Kind::Pair(pair) => pair.value.alignment().max(pair.index.alignment()),
             Kind::Complex(_) => self.size() / 2,
@@ -278,7 +343,7 @@ impl Basic {
     }
 
     /// Elements counted by `MPI_Get_elements`: two for a pair, otherwise one.
-    pub fn elements(self) -> i64 {
+    pub(super) fn elements(self) -> i64 {
         if matches!(self.kind(), Kind::Pair(_)) { 2 } else { 1 }
     }
 }

@@ -18,6 +18,15 @@ impl Datatype {
     }
 
     /// `count` blocks of `blocklength` elements, `stride` extents apart.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::{Basic, Datatype};
+    /// let left_half = Datatype::vector(2, 2, 4, &Basic::Byte.into())?;
+    /// let mut out = [0; 4];
+    /// left_half.pack(1, &b"ab..cd.."[..], 0, &mut out);
+    /// assert_eq!(&out, b"abcd");
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn vector(count: i64, blocklength: i64, stride: i64, old: &Datatype) -> Result<Datatype> {
         let recipe = Recipe::new(Combiner::Vector, std::slice::from_ref(old))
             .with(Sort::Count, &[count, blocklength, stride]);
@@ -26,6 +35,14 @@ impl Datatype {
     }
 
     /// `count` blocks of `blocklength` elements, `stride` bytes apart.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::{Basic, Datatype};
+    /// // Three shorts, each behind a byte that does not belong to them.
+    /// let shorts = Datatype::hvector(3, 1, 3, &Basic::Short.into())?;
+    /// assert_eq!((shorts.size(), shorts.extent()), (6, 8));
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn hvector(count: i64, blocklength: i64, stride: i64, old: &Datatype) -> Result<Datatype> {
         let recipe = Recipe::new(Combiner::Hvector, std::slice::from_ref(old))
             .with(Sort::Count, &[count, blocklength])
@@ -52,6 +69,15 @@ impl Datatype {
     }
 
     /// Blocks of different lengths, displaced by bytes.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::{Basic, Datatype};
+    /// let last_first = Datatype::hindexed(&[1, 2], &[5, 0], &Basic::Byte.into())?;
+    /// let mut out = [0; 3];
+    /// last_first.pack(1, &b"yz...x"[..], 0, &mut out);
+    /// assert_eq!(&out, b"xyz", "packed in the order of the blocks");
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn hindexed(blocklengths: &[i64], displacements: &[i64], old: &Datatype) -> Result<Datatype> {
         let count = same_length(blocklengths, displacements)?;
         let recipe = Recipe::new(Combiner::Hindexed, std::slice::from_ref(old))
@@ -62,6 +88,14 @@ impl Datatype {
     }
 
     /// Blocks of one length, displaced by extents.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::{Basic, Datatype};
+    /// let picked = Datatype::indexed_block(2, &[0, 5], &Basic::Double.into())?;
+    /// assert_eq!((picked.size(), picked.extent()), (32, 56));
+    /// assert!(Datatype::indexed_block(-1, &[0], &Basic::Double.into()).is_err());
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn indexed_block(blocklength: i64, displacements: &[i64], old: &Datatype) -> Result<Datatype> {
         let recipe = Recipe::new(Combiner::IndexedBlock, std::slice::from_ref(old))
             .with(Sort::Count, &[displacements.len() as i64, blocklength])
@@ -71,6 +105,13 @@ impl Datatype {
     }
 
     /// Blocks of one length, displaced by bytes.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::{Basic, Datatype};
+    /// let ints = Datatype::hindexed_block(1, &[-4, 6], &Basic::Int.into())?;
+    /// assert_eq!((ints.lower_bound(), ints.extent()), (-4, 14));
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn hindexed_block(blocklength: i64, displacements: &[i64], old: &Datatype) -> Result<Datatype> {
         let recipe = Recipe::new(Combiner::HindexedBlock, std::slice::from_ref(old))
             .with(Sort::Count, &[displacements.len() as i64, blocklength])
@@ -127,6 +168,14 @@ impl Datatype {
     }
 
     /// A second datatype like the first.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::{Basic, Combiner, Datatype};
+    /// let copy = Datatype::vector(2, 1, 3, &Basic::Int.into())?.dup();
+    /// assert_eq!((copy.size(), copy.extent()), (8, 16));
+    /// assert_eq!(copy.envelope().combiner, Combiner::Dup);
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn dup(&self) -> Datatype {
         let recipe = Recipe::new(Combiner::Dup, std::slice::from_ref(self));
         let shape = Shape::Repeat { count: 1, stride: 0, body: self.clone() };
@@ -134,6 +183,14 @@ impl Datatype {
     }
 
     /// The Fortran real with at least `precision` digits and exponent `range`; none means any will do.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::{Basic, Datatype};
+    /// assert_eq!(Datatype::f90_real(Some(6), None)?.uniform(), Some(Basic::Real4));
+    /// assert_eq!(Datatype::f90_real(Some(6), Some(300))?.uniform(), Some(Basic::Real8));
+    /// assert!(Datatype::f90_real(Some(40), None).is_err(), "no real has so many digits");
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn f90_real(precision: Option<i32>, range: Option<i32>) -> Result<Datatype> {
         let basic = match f90_bytes(precision, range)? {
             4 => Basic::Real4,
@@ -144,6 +201,14 @@ impl Datatype {
     }
 
     /// The Fortran complex with at least `precision` digits and exponent `range`; none means any will do.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::{Basic, Datatype};
+    /// assert_eq!(Datatype::f90_complex(Some(15), None)?.uniform(), Some(Basic::Complex16));
+    /// assert_eq!(Datatype::f90_complex(None, Some(1000))?.size(), 32);
+    /// assert!(Datatype::f90_complex(None, None).is_err());
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn f90_complex(precision: Option<i32>, range: Option<i32>) -> Result<Datatype> {
         let basic = match f90_bytes(precision, range)? {
             4 => Basic::Complex8,
@@ -154,6 +219,14 @@ impl Datatype {
     }
 
     /// The Fortran integer that holds every number of `range` decimal digits.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::{Basic, Datatype};
+    /// assert_eq!(Datatype::f90_integer(9)?.uniform(), Some(Basic::Integer4));
+    /// assert_eq!(Datatype::f90_integer(10)?.uniform(), Some(Basic::Integer8));
+    /// assert!(Datatype::f90_integer(39).is_err());
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn f90_integer(range: i32) -> Result<Datatype> {
         let basic = match range {
             ..=2 => Basic::Integer1,
@@ -209,6 +282,13 @@ impl Datatype {
 }
 
 /// A class of basic types that come in several sizes; the values are the standard ABI's.
+///
+/// ```
+/// use barewire::mpi::datatype::{Basic, TypeClass, match_size};
+/// assert_eq!(TypeClass::Complex as i32, 194);
+/// let sixteen = [TypeClass::Integer, TypeClass::Real, TypeClass::Complex].map(|class| match_size(class, 16).unwrap());
+/// assert_eq!(sixteen, [Basic::Integer16, Basic::Real16, Basic::Complex16]);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 #[allow(missing_docs, reason = "the names say it")]

@@ -63,6 +63,16 @@ impl Datatype {
     }
 
     /// Unpacks `count` elements in `external32` from the front of `packed`; returns the bytes used.
+    ///
+    /// ```
+    /// use barewire::mpi::{datatype::{Basic, Datatype}, error::Class};
+    /// let long = Datatype::from(Basic::Long);
+    /// let mut number = [0; 8];
+    /// assert_eq!(long.unpack_external(1, &mut number[..], &[0xff, 0xff, 0xff, 0xfe])?, 4);
+    /// assert_eq!(i64::from_ne_bytes(number), -2);
+    /// assert_eq!(long.unpack_external(1, &mut number[..], &[0; 3]).unwrap_err().class(), Class::Truncate);
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn unpack_external<S: Sink + ?Sized>(
         &self,
         count: i64,

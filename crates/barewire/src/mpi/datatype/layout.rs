@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 /// Receives the runs of a walk, in the order of the packed message.
-pub trait Visit {
+pub(super) trait Visit {
     /// `len` contiguous bytes at `offset`.
     fn run(&mut self, offset: i64, len: i64);
 
@@ -31,7 +31,7 @@ impl<F: FnMut(i64, i64)> Visit for F {
 
 /// The program of one datatype: a node, where it starts, and how many bytes it packs to.
 #[derive(Debug, Clone)]
-pub struct Layout {
+pub(super) struct Layout {
     offset: i64,
     node: Node,
 }
@@ -64,17 +64,17 @@ struct Part {
 
 impl Layout {
     /// No bytes at all.
-    pub fn empty() -> Layout {
+    pub(super) fn empty() -> Layout {
         Layout::run(0, 0)
     }
 
     /// `len` contiguous bytes at `offset`.
-    pub fn run(offset: i64, len: i64) -> Layout {
+    pub(super) fn run(offset: i64, len: i64) -> Layout {
         Layout { offset, node: Node::Run { len } }
     }
 
     /// `count` copies of `body`, `stride` bytes apart.
-    pub fn repeat(count: i64, stride: i64, body: &Layout) -> Layout {
+    pub(super) fn repeat(count: i64, stride: i64, body: &Layout) -> Layout {
         if count == 0 || body.size() == 0 {
             return Layout::empty();
         }
@@ -98,7 +98,7 @@ impl Layout {
     }
 
     /// The parts one after another, each moved by its displacement.
-    pub fn sequence(parts: impl IntoIterator<Item = (i64, Layout)>) -> Layout {
+    pub(super) fn sequence(parts: impl IntoIterator<Item = (i64, Layout)>) -> Layout {
         let mut joined: Vec<Layout> = Vec::new();
         for (displacement, mut part) in parts {
             if part.size() == 0 {
@@ -157,13 +157,13 @@ impl Layout {
     }
 
     /// Packed bytes.
-    pub fn size(&self) -> i64 {
+    pub(super) fn size(&self) -> i64 {
         self.node.size()
     }
 
     /// Offset and length, where all bytes lie in one run.
     #[inline]
-    pub fn as_run(&self) -> Option<(i64, i64)> {
+    pub(super) fn as_run(&self) -> Option<(i64, i64)> {
         match self.node {
             Node::Run { len } => Some((self.offset, len)),
             _ => None,
@@ -174,7 +174,7 @@ impl Layout {
     ///
     /// What lies beyond the end of the message is left out.
     #[inline]
-    pub fn walk(&self, count: i64, extent: i64, from: i64, take: i64, visit: &mut impl Visit) {
+    pub(super) fn walk(&self, count: i64, extent: i64, from: i64, take: i64, visit: &mut impl Visit) {
         if let (Node::Run { len }, true) = (&self.node, self.size() == extent) {
             let take = take.min(len.saturating_mul(count) - from);
             if take > 0 {

@@ -1,8 +1,19 @@
 //! Datatypes: what lies where in user memory.
 //!
 //! A [`Datatype`] is an immutable, shared description: a shape (basic types, repeated and displaced), its bounds, and the call it
-//! was made by. Constructors are in [`build` and `array`; moving bytes is in `pack`, over the layout program that
+//! was made by. Constructors are in `build` and `array`; moving bytes is in `pack`, over the layout program that
 //! [`Datatype::commit`] compiles; `external` converts to and from `external32`.
+//!
+//! ```
+//! use barewire::mpi::datatype::{Basic, Datatype};
+//! // The first column of a matrix of 3 by 2, packed and put into the second column of another.
+//! let column = Datatype::vector(3, 1, 2, &Basic::Byte.into())?;
+//! let (from, mut into, mut packed) = (*b"a1b2c3", *b"x.y.z.", [0; 3]);
+//! column.pack(1, &from[..], 0, &mut packed);
+//! column.unpack(1, &mut into[1..], 0, &packed);
+//! assert_eq!(&into, b"xaybzc");
+//! # Ok::<(), barewire::mpi::error::Error>(())
+//! ```
 
 mod array;
 mod basic;
@@ -17,11 +28,11 @@ mod tests;
 pub use array::{Distribution, Order};
 pub use basic::{Basic, Format, Kind, Pair};
 pub use build::{TypeClass, match_size};
-pub use layout::{Layout, Visit};
 pub use pack::{Sink, Source};
 pub use recipe::{Combiner, Contents, Envelope};
 
 use super::error::{Class, Error, Result};
+use layout::Layout;
 use recipe::Recipe;
 use std::fmt;
 use std::sync::{Arc, LazyLock, OnceLock};
@@ -86,32 +97,71 @@ struct Span {
 
 impl Datatype {
     /// Bytes of data in one element: what it packs to.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::{Basic, Datatype};
+    /// let record = Datatype::structure(&[1, 1], &[0, 4], &[Basic::Char.into(), Basic::Int.into()])?;
+    /// assert_eq!(record.size(), 5, "the gap behind the char is no data");
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn size(&self) -> i64 {
         self.0.measure.size
     }
 
     /// Where an element begins, relative to its address.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::{Basic, Datatype};
+    /// let second = Datatype::hindexed(&[1], &[8], &Basic::Double.into())?;
+    /// assert_eq!((second.lower_bound(), second.extent()), (8, 8));
+    /// assert_eq!(Datatype::from(Basic::Double).lower_bound(), 0);
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn lower_bound(&self) -> i64 {
         self.0.measure.bounds.map_or(0, |span| span.lower)
     }
 
     /// Bytes from one element to the next.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::{Basic, Datatype};
+    /// let every_other = Datatype::vector(3, 1, 2, &Basic::Int.into())?;
+    /// assert_eq!(every_other.extent(), 20, "it ends with its last int");
+    /// let two = Datatype::contiguous(2, &every_other)?;
+    /// assert_eq!(two.extent(), 40);
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn extent(&self) -> i64 {
         self.0.measure.bounds.map_or(0, |span| span.upper - span.lower)
     }
 
     /// The offset of the first byte of data.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::{Basic, Datatype};
+    /// let third = Datatype::hindexed(&[1], &[8], &Basic::Int.into())?;
+    /// let slot = Datatype::resized(&third, 0, 16)?;
+    /// assert_eq!((slot.lower_bound(), slot.true_lower_bound()), (0, 8));
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn true_lower_bound(&self) -> i64 {
         self.0.measure.true_bounds.map_or(0, |span| span.lower)
     }
 
     /// Bytes from the first to the last byte of data.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::{Basic, Datatype};
+    /// let padded = Datatype::resized(&Basic::Int.into(), 0, 16)?;
+    /// assert_eq!((padded.extent(), padded.true_extent()), (16, 4));
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn true_extent(&self) -> i64 {
         self.0.measure.true_bounds.map_or(0, |span| span.upper - span.lower)
     }
 
     /// Basic elements in one element.
-    pub fn elements(&self) -> i64 {
+    fn elements(&self) -> i64 {
         self.0.measure.elements
     }
 
@@ -140,6 +190,16 @@ impl Datatype {
     }
 
     /// Offset and length of the data of `count` elements, where it is one contiguous run.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::{Basic, Datatype};
+    /// let row = Datatype::contiguous(3, &Basic::Int.into())?;
+    /// assert_eq!(row.contiguous_run(2), Some((0, 24)));
+    /// let padded = Datatype::resized(&Basic::Int.into(), 0, 8)?;
+    /// assert_eq!(padded.contiguous_run(1), Some((0, 4)));
+    /// assert_eq!(padded.contiguous_run(2), None, "there is a gap between two");
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     #[inline]
     pub fn contiguous_run(&self, count: i64) -> Option<(i64, i64)> {
         let (offset, len) = self.layout().as_run()?;
@@ -147,11 +207,28 @@ impl Datatype {
     }
 
     /// Compiles the layout program, so that the first message does not have to.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::{Basic, Datatype};
+    /// let green = Datatype::vector(2, 1, 3, &Basic::Byte.into())?;
+    /// green.commit();
+    /// let mut out = [0; 2];
+    /// assert_eq!(green.pack(1, &b"gbrGBR"[..], 0, &mut out), 2);
+    /// assert_eq!(&out, b"gG");
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn commit(&self) {
         self.layout();
     }
 
     /// The basic type, where this is a predefined datatype.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::{Basic, Datatype};
+    /// let int = Datatype::from(Basic::Int);
+    /// assert_eq!(int.as_basic(), Some(Basic::Int));
+    /// assert_eq!(int.dup().as_basic(), None, "a duplicate is the program's own");
+    /// ```
     pub fn as_basic(&self) -> Option<Basic> {
         self.0.recipe.named()
     }
@@ -262,7 +339,7 @@ impl Datatype {
 
     /// The compiled layout program of one element.
     #[inline]
-    pub fn layout(&self) -> &Layout {
+    fn layout(&self) -> &Layout {
         self.0.layout.get_or_init(|| self.compile())
     }
 

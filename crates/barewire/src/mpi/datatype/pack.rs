@@ -7,14 +7,58 @@ use super::Datatype;
 use super::layout::Visit;
 
 /// User memory to read from; offsets count from the address the user gave, and may be negative.
+///
+/// ```
+/// use barewire::mpi::datatype::{Basic, Datatype, Source};
+/// /// Memory in which every byte is its own address.
+/// struct Addresses;
+/// impl Source for Addresses {
+///     fn copy_in(&self, offset: isize, into: &mut [u8]) {
+///         into.iter_mut().zip(offset..).for_each(|(byte, address)| *byte = address as u8);
+///     }
+/// }
+/// let mut out = [0; 3];
+/// Datatype::vector(3, 1, 4, &Basic::Byte.into())?.pack(1, &Addresses, 0, &mut out);
+/// assert_eq!(out, [0, 4, 8]);
+/// # Ok::<(), barewire::mpi::error::Error>(())
+/// ```
 pub trait Source {
     /// Fills `into` with the bytes at `offset`.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::Source;
+    /// let mut two = [0; 2];
+    /// b"abcdef"[..].copy_in(3, &mut two);
+    /// assert_eq!(&two, b"de");
+    /// ```
     fn copy_in(&self, offset: isize, into: &mut [u8]);
 }
 
 /// User memory to write to; offsets count from the address the user gave, and may be negative.
+///
+/// ```
+/// use barewire::mpi::datatype::{Basic, Datatype, Sink};
+/// /// Writes down what would be written.
+/// struct Log(Vec<(isize, Vec<u8>)>);
+/// impl Sink for Log {
+///     fn copy_out(&mut self, offset: isize, from: &[u8]) {
+///         self.0.push((offset, from.to_vec()));
+///     }
+/// }
+/// let mut log = Log(Vec::new());
+/// Datatype::vector(2, 3, 5, &Basic::Byte.into())?.unpack(1, &mut log, 0, b"abcdef");
+/// assert_eq!(log.0, [(0, b"abc".to_vec()), (5, b"def".to_vec())]);
+/// # Ok::<(), barewire::mpi::error::Error>(())
+/// ```
 pub trait Sink {
     /// Stores `from` at `offset`.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::Sink;
+    /// let mut memory = *b"......";
+    /// memory[..].copy_out(1, b"ab");
+    /// assert_eq!(&memory, b".ab...");
+    /// ```
     fn copy_out(&mut self, offset: isize, from: &[u8]);
 }
 

@@ -7,6 +7,15 @@
 use super::{Basic, Datatype};
 
 /// How a datatype was made; the values are the standard ABI's.
+///
+/// ```
+/// use barewire::mpi::datatype::{Basic, Combiner, Datatype};
+/// let padded = Datatype::resized(&Basic::Int.into(), 0, 16)?;
+/// assert_eq!(padded.envelope().combiner, Combiner::Resized);
+/// assert_eq!(Datatype::from(Basic::Int).envelope().combiner, Combiner::Named);
+/// assert_eq!(Combiner::Named as i32, 101);
+/// # Ok::<(), barewire::mpi::error::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 #[allow(missing_docs, reason = "each variant is named after the constructor it stands for")]
@@ -31,6 +40,14 @@ pub enum Combiner {
 }
 
 /// How many arguments of each sort a datatype's constructor had.
+///
+/// ```
+/// use barewire::mpi::datatype::{Basic, Combiner, Datatype, Envelope};
+/// let column = Datatype::vector(2, 1, 3, &Basic::Int.into())?.made_with_ints();
+/// let expected = Envelope { combiner: Combiner::Vector, integers: 3, addresses: 0, counts: 0, types: 1 };
+/// assert_eq!(column.envelope(), expected);
+/// # Ok::<(), barewire::mpi::error::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Envelope {
     /// How it was made.
@@ -46,6 +63,14 @@ pub struct Envelope {
 }
 
 /// The arguments of a datatype's constructor.
+///
+/// ```
+/// use barewire::mpi::datatype::{Basic, Datatype};
+/// let contents = Datatype::hvector(2, 1, 16, &Basic::Int.into())?.made_with_ints().contents();
+/// assert_eq!((contents.integers, contents.addresses), (vec![2, 1], vec![16]));
+/// assert_eq!(contents.types[0].as_basic(), Some(Basic::Int));
+/// # Ok::<(), barewire::mpi::error::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Contents {
     /// `int` arguments.
@@ -144,6 +169,16 @@ impl Datatype {
     }
 
     /// The arguments the datatype was made with.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::{Basic, Datatype};
+    /// // What the type was made of is enough to make it again.
+    /// let old = Datatype::resized(&Basic::Short.into(), -2, 8)?;
+    /// let arguments = old.contents();
+    /// let new = Datatype::resized(&arguments.types[0], arguments.counts[0], arguments.counts[1])?;
+    /// assert_eq!((new.lower_bound(), new.extent()), (-2, 8));
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn contents(&self) -> Contents {
         let recipe = &self.0.recipe;
         let integer = |value| i32::try_from(value).expect("int arguments came from an int");
@@ -158,6 +193,14 @@ impl Datatype {
     /// The same datatype, remembered as made by the form of the call whose counts are `int`.
     ///
     /// A count beyond `int` keeps the large form.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::{Basic, Datatype};
+    /// let bytes = |count| Datatype::contiguous(count, &Basic::Byte.into()).map(Datatype::made_with_ints);
+    /// assert_eq!(bytes(5)?.contents().integers, [5]);
+    /// assert_eq!(bytes(1 << 40)?.contents().counts, [1 << 40], "no int holds this");
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
     pub fn made_with_ints(mut self) -> Datatype {
         let counts = self.0.recipe.arguments.iter().filter(|(sort, _)| *sort == Sort::Count);
         if counts.flat_map(|(_, values)| values).all(|&value| i32::try_from(value).is_ok()) {
