@@ -72,7 +72,7 @@ impl Default for Config {
 
 impl Config {
     /// Whether every setting is in its range.
-    pub fn check(&self) -> Result<(), OpenError> {
+    pub(crate) fn check(&self) -> Result<(), OpenError> {
         let bad = |name, value: usize, rule| Err(OpenError::Setting { name, value: value as u64, rule });
         if !self.ring_bytes.is_power_of_two() || !(4096..=1 << 30).contains(&self.ring_bytes) {
             return bad("ring_bytes", self.ring_bytes, "it must be a power of two from 4 KiB to 1 GiB");

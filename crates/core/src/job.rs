@@ -114,8 +114,7 @@ impl Job {
 
 /// What a directory has to say.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DirectoryEvent {
+pub(crate) enum DirectoryEvent {
     /// A rank's address card, asked for earlier.
     Card {
         /// Whose.

@@ -229,7 +229,7 @@ impl Reliable {
     }
 
     /// The next [`poll_transmit`](Self::poll_transmit) says again what has come, whether or not that is due.
-    pub fn acknowledge(&mut self) {
+    pub(crate) fn acknowledge(&mut self) {
         self.receiver.ack_at_once();
     }
 
