@@ -129,7 +129,7 @@ impl Head {
 
     /// The header as bytes.
     #[inline]
-    pub fn to_bytes(&self) -> [u8; HEAD_BYTES] {
+    pub fn to_bytes(self) -> [u8; HEAD_BYTES] {
         let mut bytes = [0; HEAD_BYTES];
         bytes[..8].copy_from_slice(&self.w0().to_le_bytes());
         bytes[8..].copy_from_slice(&self.w1.to_le_bytes());

@@ -39,6 +39,22 @@
 //!
 //! The first packet to an unknown peer waits one round trip for its session;
 //! [`Reliable::with_peer`] saves that where the sessions were exchanged beforehand.
+//!
+//! ```
+//! use barewire_core::filter::reliable::{Reliable, ReliableConfig};
+//! use barewire_core::time::Nanos;
+//!
+//! let mut a = Reliable::with_peer(ReliableConfig::default(), 1, 2)?;
+//! let mut b = Reliable::with_peer(ReliableConfig::default(), 2, 1)?;
+//! let mut datagram = Vec::new();
+//! a.send(5, |packet| packet.copy_from_slice(b"hello"))?;
+//! a.poll_transmit(Nanos::ZERO, &mut datagram); // and the wire loses it
+//! let later = a.deadline().expect("no answer has come");
+//! a.poll_transmit(later, &mut datagram);
+//! b.on_datagram(later, &datagram);
+//! assert_eq!(&*b.recv().expect("the second time it came through"), b"hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod config;
 mod congestion;
