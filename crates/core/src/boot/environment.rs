@@ -137,7 +137,8 @@ impl Environment {
     /// ```
     /// use barewire_core::boot::Environment;
     /// let environment = Environment::capture()?;
-    /// assert!(environment.config()?.tcp, "no variable turns TCP off");
+    /// let only_tcp = std::env::var("BAREWIRE_TCP").is_ok_and(|value| value == "1");
+    /// assert_eq!(environment.config()?.shm, !only_tcp);
     /// # Ok::<(), barewire_core::boot::environment::EnvironmentError>(())
     /// ```
     pub fn capture() -> Result<Self, EnvironmentError> {
