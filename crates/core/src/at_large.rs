@@ -8,6 +8,20 @@
 //! Who may talk to whom is decided by a key, as in a job: both sides of a connection prove that they hold it, and one that does not
 //! is dropped without a word. [`access_key`] finds it: the user's key file, or, only where `BAREWIRE_OPEN=1` asks for
 //! it, no secret at all.
+//!
+//! ```
+//! use barewire_core::{Config, Endpoint, Ignore, PeerState, at_large::open_key};
+//!
+//! let [mut server, mut client] = [(); 2].map(|()| Endpoint::at_large(open_key(), Config::default()).unwrap());
+//! let place = server.listen_on("tcp://127.0.0.1:0").unwrap()[0];
+//! let peer = client.connect_to(&format!("tcp://{place}")).unwrap();
+//! client.call(peer).unwrap();
+//! while client.peer_state(peer) != PeerState::Connected || server.size() < 2 {
+//!     client.progress(&mut Ignore, usize::MAX);
+//!     server.progress(&mut Ignore, usize::MAX);
+//! }
+//! assert_eq!(server.size(), 2, "the server itself, and a number for its client");
+//! ```
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -68,6 +82,13 @@ struct Caller {
 }
 
 /// Why an address cannot be used.
+///
+/// ```
+/// use barewire_core::at_large::{AddressError, addresses};
+/// let error = addresses("somewhere").unwrap_err();
+/// assert!(matches!(&error, AddressError::Malformed { url } if url == "somewhere"));
+/// assert!(error.to_string().contains("expected tcp://host:port"));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
@@ -146,11 +167,27 @@ pub fn addresses(urls: &str) -> Result<Vec<SocketAddr>, AddressError> {
 /// The key of programs that start by themselves: the user's key file (`BAREWIRE_KEY_FILE`, or `~/.config/barewire/key`, made
 /// on first use and readable by its owner only). With `BAREWIRE_OPEN=1` it is a key that everybody knows: anybody who can reach the
 /// port may talk, as with servers that know no keys. Both ends have to agree on which.
+///
+/// ```
+/// use barewire_core::{at_large::{access_key, open_key}, boot::{BootError, Environment}};
+/// let open = Environment::from_pairs([("BAREWIRE_OPEN".into(), "1".into())])?;
+/// assert_eq!(access_key(&open)?, open_key());
+///
+/// let nowhere = Environment::from_pairs([("BAREWIRE_KEY_FILE".into(), "/dev/null/key".into())])?;
+/// assert!(matches!(access_key(&nowhere), Err(BootError::KeyFile { .. })));
+/// # Ok::<(), BootError>(())
+/// ```
 pub fn access_key(environment: &Environment) -> Result<JobKey, BootError> {
     if environment.flag(environment::OPEN)? { Ok(open_key()) } else { boot::user_key(environment) }
 }
 
 /// The key that is no secret.
+///
+/// ```
+/// use barewire_core::{Config, Endpoint, at_large::open_key, job::JobKey};
+/// assert_eq!(open_key(), JobKey([0; 32]));
+/// assert!(Endpoint::at_large(open_key(), Config::default()).unwrap().listening().is_empty());
+/// ```
 pub fn open_key() -> JobKey {
     JobKey([0; 32])
 }
@@ -209,6 +246,17 @@ impl Endpoint {
     }
 
     /// Lets others call us at these addresses (see [`addresses`]) and says where that is: port 0 is one of the system's choice.
+    ///
+    /// ```
+    /// # use barewire_core::{Config, Endpoint, at_large::{AddressError, open_key}};
+    /// let mut server = Endpoint::at_large(open_key(), Config::default()).unwrap();
+    /// let places = server.listen_on("tcp://127.0.0.1:0, tcp://127.0.0.1:0")?;
+    /// assert_eq!(places.len(), 1, "the same address once");
+    /// assert_ne!(places[0].port(), 0);
+    /// let again = server.listen_on(&format!("tcp://{}", places[0]));
+    /// assert!(matches!(again, Err(AddressError::Taken { .. })));
+    /// # Ok::<(), AddressError>(())
+    /// ```
     pub fn listen_on(&mut self, urls: &str) -> Result<Vec<SocketAddr>, AddressError> {
         if self.at_large.is_none() {
             return Err(AddressError::InAJob);
@@ -239,11 +287,32 @@ impl Endpoint {
     /// A number for whoever listens at these addresses (see [`addresses`]), which are tried one shortly after the other. Returns
     /// at once; the connection is made when something is first sent. If that is where we listen ourselves, it is our own
     /// number.
+    ///
+    /// ```
+    /// # use barewire_core::{Config, Endpoint, PeerState, at_large::{AddressError, open_key}};
+    /// let mut endpoint = Endpoint::at_large(open_key(), Config::default()).unwrap();
+    /// let here = endpoint.listen_on("tcp://127.0.0.1:0")?[0];
+    /// assert_eq!(endpoint.connect_to(&format!("tcp://{here}"))?, endpoint.me());
+    /// let other = endpoint.connect_to("tcp://127.0.0.1:1")?;
+    /// assert_eq!(endpoint.peer_state(other), PeerState::Unknown, "it has a number, but nobody has called it");
+    /// # Ok::<(), AddressError>(())
+    /// ```
     pub fn connect_to(&mut self, urls: &str) -> Result<Peer, AddressError> {
         self.connect_to_any(addresses(urls)?)
     }
 
     /// [`Endpoint::connect_to`], for addresses that were looked up already.
+    ///
+    /// ```
+    /// # use barewire_core::{Config, Endpoint, Peer, at_large::{AddressError, addresses, open_key}, job::Job};
+    /// let places = addresses("tcp://127.0.0.1:1, tcp://[::1]:1")?;
+    /// let mut endpoint = Endpoint::at_large(open_key(), Config::default()).unwrap();
+    /// assert_eq!(endpoint.connect_to_any(places.clone())?, Peer(1));
+    ///
+    /// let mut member = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// assert!(matches!(member.connect_to_any(places), Err(AddressError::InAJob)));
+    /// # Ok::<(), AddressError>(())
+    /// ```
     pub fn connect_to_any(&mut self, addresses: Vec<SocketAddr>) -> Result<Peer, AddressError> {
         if self.at_large.is_none() {
             return Err(AddressError::InAJob);
@@ -257,11 +326,48 @@ impl Endpoint {
     }
 
     /// Begins to connect to a peer without sending anything, for whoever waits to hear from it.
+    ///
+    /// ```
+    /// # use barewire_core::{Config, Deliver, Endpoint, Flow, Ignore, Incoming, Peer, Port, at_large::open_key};
+    /// /// Greets whoever comes.
+    /// struct Host;
+    /// impl Deliver for Host {
+    /// #     fn deliver(&mut self, _: &mut Endpoint, _: Incoming<'_>) -> Flow { Flow::Continue }
+    ///     fn peer_joined(&mut self, endpoint: &mut Endpoint, peer: Peer) {
+    ///         endpoint.reply(peer, Port(1), 0, b"welcome").unwrap();
+    ///     }
+    /// }
+    /// # let mut server = Endpoint::at_large(open_key(), Config::default()).unwrap();
+    /// # let place = server.listen_on("tcp://127.0.0.1:0").unwrap()[0];
+    /// # let mut client = Endpoint::at_large(open_key(), Config::default()).unwrap();
+    /// let peer = client.connect_to(&format!("tcp://{place}")).unwrap();
+    /// client.call(peer).unwrap();
+    /// while client.peer_stats(peer).received == 0 {
+    ///     server.progress(&mut Host, usize::MAX);
+    ///     client.progress(&mut Ignore, usize::MAX);
+    /// }
+    /// assert_eq!(client.peer_stats(peer).received_bytes, 7);
+    /// ```
     pub fn call(&mut self, peer: Peer) -> Result<(), SendError> {
         self.peer_mut(peer).map(drop)
     }
 
     /// The address at the other end of a TCP connection; `None` for neighbours over shared memory, and before there is one.
+    ///
+    /// ```
+    /// # use barewire_core::{Config, Endpoint, Ignore, PeerState, at_large::open_key};
+    /// let far = Config { shm: false, ..Config::default() };
+    /// let [mut server, mut client] = [(); 2].map(|()| Endpoint::at_large(open_key(), far.clone()).unwrap());
+    /// let place = server.listen_on("tcp://127.0.0.1:0").unwrap()[0];
+    /// let peer = client.connect_to(&format!("tcp://{place}")).unwrap();
+    /// assert_eq!(client.peer_address(peer), None, "there is no connection yet");
+    /// client.call(peer).unwrap();
+    /// while client.peer_state(peer) != PeerState::Connected {
+    ///     server.progress(&mut Ignore, usize::MAX);
+    ///     client.progress(&mut Ignore, usize::MAX);
+    /// }
+    /// assert_eq!(client.peer_address(peer), Some(place));
+    /// ```
     pub fn peer_address(&self, peer: Peer) -> Option<SocketAddr> {
         match &self.peers.get(peer.index())?.tx {
             Tx::Tcp(tx) => net::peer_address(tx.socket()),
@@ -270,12 +376,30 @@ impl Endpoint {
     }
 
     /// Where others can call us.
+    ///
+    /// ```
+    /// # use barewire_core::{Config, Endpoint, at_large::open_key};
+    /// let mut server = Endpoint::at_large(open_key(), Config::default()).unwrap();
+    /// let first = server.listen_on("tcp://127.0.0.1:0").unwrap()[0];
+    /// let second = server.listen_on("tcp://127.0.0.1:0").unwrap()[0];
+    /// assert_eq!(server.listening(), [first, second]);
+    /// ```
     pub fn listening(&self) -> &[SocketAddr] {
         self.at_large.as_ref().map_or(&[], |large| &large.doors)
     }
 
     /// Gives up a peer's number for good, whatever its state; false for ourselves and for members of a job. Its connection is
     /// closed; what was sent may or may not arrive.
+    ///
+    /// ```
+    /// # use barewire_core::{Config, Endpoint, at_large::{AddressError, open_key}};
+    /// let mut client = Endpoint::at_large(open_key(), Config::default()).unwrap();
+    /// let peer = client.connect_to("tcp://127.0.0.1:1")?;
+    /// assert!(client.release(peer));
+    /// assert_eq!(client.connect_to("tcp://127.0.0.1:2")?, peer, "the number belongs to somebody else now");
+    /// assert!(!client.release(client.me()));
+    /// # Ok::<(), AddressError>(())
+    /// ```
     pub fn release(&mut self, peer: Peer) -> bool {
         if self.at_large.is_none() || peer == self.me || self.peers.get(peer.index()).is_none() {
             return false;
@@ -286,6 +410,25 @@ impl Endpoint {
 
     /// Closes the connection with a peer that we called; it is made anew when it is needed. False for ourselves and for
     /// members of a job.
+    ///
+    /// ```
+    /// # use barewire_core::{Config, Endpoint, Ignore, Peer, PeerState, at_large::open_key};
+    /// # let [mut server, mut client] = [(); 2].map(|()| Endpoint::at_large(open_key(), Config::default()).unwrap());
+    /// # let place = server.listen_on("tcp://127.0.0.1:0").unwrap()[0];
+    /// # let mut connect = |client: &mut Endpoint, peer: Peer| {
+    /// #     client.call(peer).unwrap();
+    /// #     while client.peer_state(peer) != PeerState::Connected {
+    /// #         server.progress(&mut Ignore, usize::MAX);
+    /// #         client.progress(&mut Ignore, usize::MAX);
+    /// #     }
+    /// # };
+    /// let peer = client.connect_to(&format!("tcp://{place}")).unwrap();
+    /// connect(&mut client, peer);
+    /// assert!(client.hang_up(peer));
+    /// assert_eq!(client.peer_state(peer), PeerState::Unknown);
+    /// connect(&mut client, peer); // the same number, the same address
+    /// assert_eq!(client.peer_state(peer), PeerState::Connected);
+    /// ```
     pub fn hang_up(&mut self, peer: Peer) -> bool {
         if self.at_large.is_none() || peer == self.me || self.peers.get(peer.index()).is_none() {
             return false;

@@ -1,4 +1,11 @@
 //! Settings: few, each with its default and its cost.
+//!
+//! ```
+//! use barewire_core::{Config, Endpoint, job::Job};
+//! let config = Config { tcp: false, ..Config::default() };
+//! let endpoint = Endpoint::open(Job::alone().unwrap(), config).unwrap();
+//! assert_eq!(endpoint.size(), 1);
+//! ```
 
 use std::time::Duration;
 
@@ -21,9 +28,11 @@ const CARGO_PROCESSES_MAX: usize = 16;
 /// How an endpoint behaves. The defaults suit almost everybody.
 ///
 /// ```
-/// use barewire_core::Config;
+/// use barewire_core::{Config, Endpoint, OpenError, job::Job};
 /// let small = Config { ring_bytes: 8192, ..Config::default() };
-/// assert!(small.check().is_ok());
+/// assert!(Endpoint::open(Job::alone().unwrap(), small).is_ok());
+/// let odd = Config { ring_bytes: 5000, ..Config::default() };
+/// assert!(matches!(Endpoint::open(Job::alone().unwrap(), odd), Err(OpenError::Setting { name: "ring_bytes", .. })));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -72,7 +81,7 @@ impl Default for Config {
 
 impl Config {
     /// Whether every setting is in its range.
-    pub fn check(&self) -> Result<(), OpenError> {
+    pub(crate) fn check(&self) -> Result<(), OpenError> {
         let bad = |name, value: usize, rule| Err(OpenError::Setting { name, value: value as u64, rule });
         if !self.ring_bytes.is_power_of_two() || !(4096..=1 << 30).contains(&self.ring_bytes) {
             return bad("ring_bytes", self.ring_bytes, "it must be a power of two from 4 KiB to 1 GiB");

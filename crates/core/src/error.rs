@@ -1,4 +1,11 @@
 //! What can go wrong, in words that say what to do.
+//!
+//! ```
+//! use barewire_core::{Config, Endpoint, Peer, Port, job::Job};
+//! let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+//! let error = endpoint.send(Peer(5), Port(0), 0, b"hi").unwrap_err();
+//! assert_eq!(error.to_string(), "there is no peer 5");
+//! ```
 
 use barewire_sys::map::MapError;
 pub use barewire_sys::ring::Full;
@@ -6,6 +13,20 @@ pub use barewire_sys::ring::Full;
 use crate::Peer;
 
 /// Why a message was not taken. Nothing of it was sent.
+///
+/// ```
+/// use barewire_core::{Config, Endpoint, Ignore, Port, SendError, job::Job};
+/// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+/// let me = endpoint.me();
+/// let refused = loop {
+///     if let Err(error) = endpoint.send(me, Port(1), 0, &[0; 100]) {
+///         break error;
+///     }
+/// };
+/// assert_eq!(refused, SendError::Full, "nobody has taken anything");
+/// endpoint.progress(&mut Ignore, usize::MAX);
+/// assert_eq!(endpoint.send(me, Port(1), 0, &[0; 100]), Ok(()));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
@@ -40,6 +61,14 @@ impl From<Full> for SendError {
 }
 
 /// Why an endpoint could not be opened.
+///
+/// ```
+/// use barewire_core::{Config, Endpoint, OpenError, job::Job};
+/// let deaf = Config { shm: false, tcp: false, ..Config::default() };
+/// let error = Endpoint::open(Job::alone().unwrap(), deaf).unwrap_err();
+/// assert!(matches!(error, OpenError::Setting { name: "shm", .. }));
+/// assert!(error.to_string().ends_with("at least one wire is needed"));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -87,6 +116,14 @@ pub enum OpenError {
 }
 
 /// Why a wait ended without what was waited for.
+///
+/// ```
+/// use barewire_core::{Config, Endpoint, Ignore, WaitError, job::Job};
+/// use std::time::Duration;
+/// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+/// let waited = endpoint.wait(&mut Ignore, Some(Duration::from_millis(1)), |_, _| false);
+/// assert_eq!(waited, Err(WaitError::TimedOut));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WaitError {

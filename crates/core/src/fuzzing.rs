@@ -15,7 +15,14 @@ use crate::provider::tcp::{Split, Splitter};
 use crate::provider::{Class, Tx, local};
 use crate::region::{Memory, Rights, Who};
 use crate::tagged::{Sink, Tagged, Want};
-use crate::wire::{HEAD_BYTES, Head, Kind};
+use crate::wire::{Card, HEAD_BYTES, Head, Kind};
+
+/// An address card from the directory: what is one survives being written and read again.
+pub fn card(bytes: &[u8]) {
+    if let Some(card) = Card::decode(bytes) {
+        assert_eq!(Card::decode(&card.encode()), Some(card));
+    }
+}
 
 /// A hello on the local socket. Nobody can make a good one without the key, and the fuzzer does not have it.
 pub fn local_hello(bytes: &[u8]) {
@@ -174,6 +181,11 @@ mod tests {
             super::local_hello(&bytes);
             super::tcp_hello(&bytes);
             super::tcp_stream(&bytes);
+        }
+
+        #[test]
+        fn any_bytes_are_a_card_or_not(bytes: Vec<u8>) {
+            super::card(&bytes);
         }
     }
 }

@@ -1,4 +1,16 @@
 //! A job: the processes that were started together, the key they share, and where their addresses are found.
+//!
+//! ```
+//! use barewire_core::{Config, Endpoint, Ignore, Peer, Port, job::Job};
+//! let mut ends = Job::threads(2).unwrap().into_iter().map(|job| Endpoint::open(job, Config::default()).unwrap());
+//! let (mut first, mut second) = (ends.next().unwrap(), ends.next().unwrap());
+//! while second.stats().received == 0 {
+//!     let _ = first.send(Peer(1), Port(1), 0, b"hello");
+//!     first.progress(&mut Ignore, usize::MAX);
+//!     second.progress(&mut Ignore, usize::MAX);
+//! }
+//! assert!(second.peer_stats(Peer(0)).received >= 1);
+//! ```
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -7,6 +19,12 @@ use std::sync::{Arc, Mutex};
 use crate::boot;
 
 /// Names one run of one parallel program; unguessable, but not secret.
+///
+/// ```
+/// use barewire_core::job::JobId;
+/// let id = JobId([0xab; 16]);
+/// assert_eq!(id.to_string(), "ab".repeat(16));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct JobId(pub [u8; 16]);
 
@@ -35,11 +53,22 @@ impl fmt::Display for JobId {
 }
 
 /// The secret that members of a job prove to hold before anybody talks to them.
+///
+/// ```
+/// use barewire_core::job::JobKey;
+/// let key = JobKey([7; 32]);
+/// assert_eq!(format!("{key:?}"), "JobKey(..)", "a secret is not printed");
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct JobKey(pub [u8; 32]);
 
 impl JobKey {
     /// A fresh, random key.
+    ///
+    /// ```
+    /// use barewire_core::job::JobKey;
+    /// assert_ne!(JobKey::random().unwrap(), JobKey::random().unwrap());
+    /// ```
     pub fn random() -> std::io::Result<JobKey> {
         crate::auth::random().map(JobKey)
     }
@@ -52,6 +81,13 @@ impl fmt::Debug for JobKey {
 }
 
 /// What a process knows about the job it belongs to.
+///
+/// ```
+/// use barewire_core::job::Job;
+/// let jobs = Job::threads(2).unwrap();
+/// assert_eq!((jobs[0].rank, jobs[1].rank, jobs[1].size), (0, 1, 2));
+/// assert_eq!((jobs[0].id, &jobs[0].key), (jobs[1].id, &jobs[1].key), "one name and one secret");
+/// ```
 #[derive(Debug)]
 pub struct Job {
     /// The job's name.
@@ -69,6 +105,12 @@ pub struct Job {
 }
 
 /// Where the addresses of the other ranks come from.
+///
+/// ```
+/// use barewire_core::job::{Directory, Job};
+/// assert!(matches!(Job::alone().unwrap().directory, Directory::Alone));
+/// assert!(Job::threads(2).unwrap().iter().all(|job| matches!(job.directory, Directory::Memory(_))));
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Directory {
@@ -82,6 +124,12 @@ pub enum Directory {
 
 impl Job {
     /// A job of one.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Peer, job::Job};
+    /// let endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// assert_eq!((endpoint.me(), endpoint.size()), (Peer(0), 1));
+    /// ```
     pub fn alone() -> std::io::Result<Job> {
         Ok(Job {
             id: JobId::random()?,
@@ -114,8 +162,7 @@ impl Job {
 
 /// What a directory has to say.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DirectoryEvent {
+pub(crate) enum DirectoryEvent {
     /// A rank's address card, asked for earlier.
     Card {
         /// Whose.
@@ -215,6 +262,28 @@ impl Directory {
 }
 
 /// A directory that is a table in this process. A clone is for opening the same rank again after it left.
+///
+/// ```
+/// use barewire_core::job::{Directory, Job};
+/// # use barewire_core::{Config, Endpoint, Ignore, Peer, Port};
+/// # let open = |job| Endpoint::open(job, Config::default()).unwrap();
+/// # let talk = |from: &mut Endpoint, to: &mut Endpoint| while to.stats().received == 0 {
+/// #     let _ = from.send(to.me(), Port(1), 0, b"hello");
+/// #     from.progress(&mut Ignore, usize::MAX);
+/// #     to.progress(&mut Ignore, usize::MAX);
+/// # };
+/// let mut jobs = Job::threads(2).unwrap();
+/// let (job, mut first) = (jobs.pop().unwrap(), open(jobs.pop().unwrap()));
+/// for _life in 0..2 {
+///     let Directory::Memory(table) = &job.directory else { panic!("ranks are threads here") };
+///     let directory = Directory::Memory(table.clone());
+///     let mut second = open(Job { key: job.key.clone(), directory, ..job });
+///     talk(&mut first, &mut second);
+///     drop(second);
+///     first.wait(&mut Ignore, None, |first, _| first.is_gone(Peer(1))).unwrap();
+///     assert!(first.forget(Peer(1)), "so that it can be met again");
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct MemoryDirectory {
     rank: u32,

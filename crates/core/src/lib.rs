@@ -53,7 +53,7 @@ pub mod stream;
 pub mod tagged;
 pub mod time;
 pub mod wait;
-pub mod wire;
+mod wire;
 
 pub use config::Config;
 pub use endpoint::Endpoint;

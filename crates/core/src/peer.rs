@@ -11,6 +11,22 @@ use crate::stats::Stats;
 use crate::wire::{Card, Head};
 
 /// How a peer is doing.
+///
+/// ```
+/// use barewire_core::{Config, Endpoint, Ignore, Peer, PeerState, Port, job::Job};
+/// let mut ends = Job::threads(2).unwrap().into_iter().map(|job| Endpoint::open(job, Config::default()).unwrap());
+/// let (mut stays, mut leaves) = (ends.next().unwrap(), ends.next().unwrap());
+/// assert_eq!(stays.peer_state(Peer(1)), PeerState::Unknown);
+/// # while stays.stats().received == 0 || leaves.stats().received == 0 {
+/// #     let _ = (stays.send(Peer(1), Port(0), 0, b""), leaves.send(Peer(0), Port(0), 0, b""));
+/// #     stays.progress(&mut Ignore, usize::MAX);
+/// #     leaves.progress(&mut Ignore, usize::MAX);
+/// # }
+/// // … both have sent something …
+/// assert_eq!(stays.peer_state(Peer(1)), PeerState::Connected);
+/// drop(leaves);
+/// stays.wait(&mut Ignore, None, |stays, _| stays.peer_state(Peer(1)) == PeerState::Left).unwrap();
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PeerState {

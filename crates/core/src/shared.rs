@@ -2,6 +2,18 @@
 //!
 //! An endpoint a thread is faster; this is for interfaces whose users may call from any thread, such as MPI's
 //! `THREAD_MULTIPLE` and BMI, and for a thread that makes progress while the others compute.
+//!
+//! ```
+//! use barewire_core::{Config, Endpoint, Ignore, Port, job::Job, shared::Shared};
+//! let endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+//! let shared = Shared::new(endpoint, Ignore).unwrap();
+//! std::thread::scope(|scope| {
+//!     for _ in 0..3 {
+//!         scope.spawn(|| shared.with(|endpoint, _| endpoint.send(endpoint.me(), Port(1), 0, b"hi")).unwrap());
+//!     }
+//! });
+//! shared.wait(None, |endpoint, _| endpoint.stats().received == 3).unwrap();
+//! ```
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -52,6 +64,17 @@ impl<L> Clone for Shared<L> {
 
 impl<L: Deliver> Shared<L> {
     /// Shares an endpoint and the layer that takes its packets.
+    ///
+    /// ```
+    /// # use barewire_core::{Config, Endpoint, Flow, Incoming, Port, job::Job, shared::Shared};
+    /// let endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let (tell, told) = std::sync::mpsc::channel();
+    /// let layer = move |_: &mut Endpoint, packet: Incoming<'_>| { tell.send(packet.imm).unwrap(); Flow::Continue };
+    /// let shared = Shared::new(endpoint, layer).unwrap();
+    /// shared.with(|endpoint, _| endpoint.send(endpoint.me(), Port(1), 42, b"")).unwrap();
+    /// shared.wait(None, |endpoint, _| endpoint.stats().received == 1).unwrap();
+    /// assert_eq!(told.recv(), Ok(42));
+    /// ```
     pub fn new(endpoint: Endpoint, layer: L) -> std::io::Result<Shared<L>> {
         let alarm = endpoint.alarm()?;
         let pair = Mutex::new((endpoint, layer));
@@ -59,6 +82,22 @@ impl<L: Deliver> Shared<L> {
     }
 
     /// Uses the endpoint and its layer; other threads wait meanwhile.
+    ///
+    /// ```
+    /// # use barewire_core::{Config, Deliver, Endpoint, Flow, Incoming, Port, job::Job, shared::Shared};
+    /// struct Count(u32);
+    /// # impl Deliver for Count {
+    /// #     fn deliver(&mut self, _: &mut Endpoint, _: Incoming<'_>) -> Flow { self.0 += 1; Flow::Continue }
+    /// # }
+    /// # let endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let shared = Shared::new(endpoint, Count(0)).unwrap();
+    /// let seen = shared.with(|endpoint, count| {
+    ///     endpoint.send(endpoint.me(), Port(1), 0, b"hi").unwrap();
+    ///     endpoint.progress(count, usize::MAX);
+    ///     count.0
+    /// });
+    /// assert_eq!(seen, 1);
+    /// ```
     pub fn with<R>(&self, use_it: impl FnOnce(&mut Endpoint, &mut L) -> R) -> R {
         let mut pair = self.lock();
         let (endpoint, layer) = &mut *pair;
@@ -66,6 +105,17 @@ impl<L: Deliver> Shared<L> {
     }
 
     /// Takes what has arrived; says how many packets.
+    ///
+    /// ```
+    /// # use barewire_core::{Config, Endpoint, Ignore, Port, job::Job, shared::Shared};
+    /// # let shared = Shared::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Ignore).unwrap();
+    /// assert_eq!(shared.progress(usize::MAX), 0, "nothing has arrived");
+    /// for _ in 0..2 {
+    ///     shared.with(|endpoint, _| endpoint.send(endpoint.me(), Port(1), 0, b"hi")).unwrap();
+    /// }
+    /// assert_eq!(shared.progress(1), 1, "no more than one");
+    /// assert_eq!(shared.progress(usize::MAX), 1);
+    /// ```
     pub fn progress(&self, budget: usize) -> usize {
         let mut pair = self.lock();
         let (endpoint, layer) = &mut *pair;
@@ -97,6 +147,17 @@ impl<L: Deliver> Shared<L> {
     }
 
     /// Makes progress until `done` says so, or another thread's progress brought it about.
+    ///
+    /// ```
+    /// # use barewire_core::{Config, Endpoint, Ignore, Port, WaitError, job::Job, shared::Shared};
+    /// # use std::time::Duration;
+    /// # let shared = Shared::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Ignore).unwrap();
+    /// let there = shared.clone();
+    /// let waiter = std::thread::spawn(move || there.wait(None, |endpoint, _| endpoint.stats().received > 0));
+    /// shared.with(|endpoint, _| endpoint.send(endpoint.me(), Port(1), 0, b"wake up")).unwrap();
+    /// assert_eq!(waiter.join().unwrap(), Ok(()));
+    /// assert_eq!(shared.wait(Some(Duration::ZERO), |_, _| false), Err(WaitError::TimedOut));
+    /// ```
     pub fn wait(
         &self,
         timeout: Option<Duration>,
@@ -213,6 +274,15 @@ impl<L: Deliver + Send + 'static> Shared<L> {
 }
 
 /// Makes progress while it lives.
+///
+/// ```
+/// # use barewire_core::{Config, Endpoint, Ignore, Port, job::Job, shared::Shared};
+/// # let shared = Shared::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Ignore).unwrap();
+/// let thread = shared.progress_thread().unwrap();
+/// drop(thread); // waits for its end: from now on nobody makes progress but us
+/// shared.with(|endpoint, _| endpoint.send(endpoint.me(), Port(1), 0, b"hi")).unwrap();
+/// assert_eq!(shared.progress(usize::MAX), 1);
+/// ```
 #[derive(Debug)]
 pub struct ProgressThread {
     stop: Arc<AtomicBool>,

@@ -1,4 +1,13 @@
 //! Counters: plain numbers beside the peer they belong to, so that counting costs an addition.
+//!
+//! ```
+//! use barewire_core::{Config, Endpoint, Ignore, Port, job::Job};
+//! let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+//! endpoint.send(endpoint.me(), Port(1), 0, b"hello").unwrap();
+//! endpoint.progress(&mut Ignore, usize::MAX);
+//! let stats = endpoint.stats();
+//! assert_eq!((stats.sent, stats.sent_bytes, stats.received, stats.received_bytes), (1, 5, 1, 5));
+//! ```
 
 /// What passed between this endpoint and one peer, or all of them.
 ///

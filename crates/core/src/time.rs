@@ -3,6 +3,14 @@
 //! [`Nanos`] is a point on some monotonic clock or a span between two points; which clock is the caller's
 //! business. Under a simulation it is virtual, on a machine it is `CLOCK_MONOTONIC`. All arithmetic
 //! saturates, so no reading of a broken clock can overflow.
+//!
+//! ```
+//! use barewire_core::{filter::fault::{Fault, FaultConfig}, time::Nanos};
+//! let mut wire = Fault::new(FaultConfig { delay: Nanos::SECOND, ..FaultConfig::default() }, 1);
+//! wire.push(Nanos::ZERO, b"slow");
+//! assert_eq!(wire.pop(Nanos::SECOND - Nanos(1)), None);
+//! assert!(wire.pop(Nanos::SECOND).is_some(), "a second passed without anybody waiting for it");
+//! ```
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Mul, Sub};

@@ -8,6 +8,18 @@
 //!
 //! A replayed call gets a greeting, which is of no use without the key. Both sides are state machines over bytes: feed
 //! them what arrived, send what they return. Bytes that follow the handshake stay with the caller of [`Greeter::feed`].
+//!
+//! ```
+//! use barewire_core::boot::auth::{Caller, Greeter, Greeting, nonce};
+//! use barewire_core::job::JobKey;
+//!
+//! let key = JobKey::random().unwrap();
+//! let caller = Caller::new(key.clone(), 3, nonce().unwrap());
+//! let mut greeter = Greeter::new(key, nonce().unwrap());
+//! let Ok(Greeting::Send(greeting)) = greeter.feed(&caller.call()) else { panic!("a good call is answered") };
+//! let entry = caller.enter(&greeting).unwrap();
+//! assert_eq!(greeter.feed(&entry), Ok(Greeting::Done { who: 3 }));
+//! ```
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
@@ -22,11 +34,26 @@ pub const GREETING_BYTES: usize = NONCE_BYTES + MAC_BYTES;
 pub const ENTRY_BYTES: usize = 4 + MAC_BYTES;
 
 /// The other end does not hold the key, or is no Barewire at all.
+///
+/// ```
+/// use barewire_core::boot::auth::{Greeter, Stranger};
+/// use barewire_core::job::JobKey;
+/// let mut greeter = Greeter::new(JobKey([1; 32]), [2; 32]);
+/// assert_eq!(greeter.feed(b"GET / HTTP/1.1"), Err(Stranger), "a browser is none of us");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the other end could not prove that it holds the job's key")]
 pub struct Stranger;
 
 /// The end that connects.
+///
+/// ```
+/// # use barewire_core::boot::auth::{Caller, Greeter, Stranger};
+/// # use barewire_core::job::JobKey;
+/// let mut greeter = Greeter::new(JobKey([1; 32]), [9; 32]);
+/// let impostor = Caller::new(JobKey([2; 32]), 0, [8; 32]);
+/// assert_eq!(greeter.feed(&impostor.call()), Err(Stranger));
+/// ```
 #[derive(Debug)]
 pub struct Caller {
     key: JobKey,
@@ -36,11 +63,27 @@ pub struct Caller {
 
 impl Caller {
     /// Starts a handshake as member `who`; `nonce` is random and never used twice.
+    ///
+    /// ```
+    /// # use barewire_core::{boot::auth::Caller, job::JobKey};
+    /// let key = JobKey([1; 32]);
+    /// let first = Caller::new(key.clone(), 4, [5; 32]);
+    /// let second = Caller::new(key, 4, [6; 32]);
+    /// assert_ne!(first.call(), second.call(), "another nonce, another call");
+    /// ```
     pub fn new(key: JobKey, who: u32, nonce: [u8; NONCE_BYTES]) -> Self {
         Self { key, who, nonce }
     }
 
     /// The first message.
+    ///
+    /// ```
+    /// # use barewire_core::{boot::auth::{CALL_BYTES, Caller}, job::JobKey};
+    /// let call = Caller::new(JobKey([1; 32]), 4, [5; 32]).call();
+    /// assert_eq!(call.len(), CALL_BYTES);
+    /// assert!(call.starts_with(b"bwboot"));
+    /// assert_eq!(call[8..40], [5; 32], "the nonce is in it, the key is not");
+    /// ```
     pub fn call(&self) -> [u8; CALL_BYTES] {
         let mut call = [0; CALL_BYTES];
         call[..8].copy_from_slice(&HELLO);
@@ -50,6 +93,18 @@ impl Caller {
     }
 
     /// Checks the greeting and answers with the third message.
+    ///
+    /// ```
+    /// # use barewire_core::{boot::auth::{Caller, GREETING_BYTES, Greeter, Greeting, Stranger}, job::JobKey};
+    /// let caller = Caller::new(JobKey([1; 32]), 4, [5; 32]);
+    /// assert_eq!(caller.enter(&[0; GREETING_BYTES]), Err(Stranger), "anybody could have sent that");
+    ///
+    /// let mut greeter = Greeter::new(JobKey([1; 32]), [6; 32]);
+    /// let Greeting::Send(greeting) = greeter.feed(&caller.call())? else { panic!() };
+    /// let entry = caller.enter(&greeting)?;
+    /// assert_eq!(entry[..4], 4u32.to_le_bytes(), "who we say we are");
+    /// # Ok::<(), Stranger>(())
+    /// ```
     pub fn enter(&self, greeting: &[u8; GREETING_BYTES]) -> Result<[u8; ENTRY_BYTES], Stranger> {
         let (theirs, proof) = greeting.split_at(NONCE_BYTES);
         verify(&self.key, &[b"greet", &self.nonce, theirs], proof)?;
@@ -62,6 +117,15 @@ impl Caller {
 }
 
 /// The end that listens.
+///
+/// ```
+/// # use barewire_core::{boot::auth::{Caller, Greeter, Greeting}, job::JobKey};
+/// let call = Caller::new(JobKey([1; 32]), 4, [5; 32]).call();
+/// let mut greeter = Greeter::new(JobKey([1; 32]), [6; 32]);
+/// let (most, last) = call.split_at(call.len() - 1);
+/// assert_eq!(greeter.feed(most), Ok(Greeting::More));
+/// assert!(matches!(greeter.feed(last), Ok(Greeting::Send(_))));
+/// ```
 #[derive(Debug)]
 pub struct Greeter {
     key: JobKey,
@@ -71,6 +135,21 @@ pub struct Greeter {
 }
 
 /// What the greeter wants next.
+///
+/// ```
+/// # use barewire_core::{boot::auth::{Caller, ENTRY_BYTES, Greeter, Greeting}, job::JobKey};
+/// let caller = Caller::new(JobKey([1; 32]), 4, [5; 32]);
+/// let mut greeter = Greeter::new(JobKey([1; 32]), [6; 32]);
+/// let mut to_greeter = caller.call().to_vec();
+/// let who = loop {
+///     match greeter.feed(&to_greeter).unwrap() {
+///         Greeting::More => panic!("it was all there"),
+///         Greeting::Send(greeting) => to_greeter = caller.enter(&greeting).unwrap().to_vec(),
+///         Greeting::Done { who } => break who,
+///     }
+/// };
+/// assert_eq!(who, 4);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Greeting {
     /// More bytes.
@@ -86,17 +165,44 @@ pub enum Greeting {
 
 impl Greeter {
     /// Waits for a call; `nonce` is random and never used twice.
+    ///
+    /// ```
+    /// # use barewire_core::{boot::auth::{Caller, Greeter, Greeting}, job::JobKey};
+    /// let call = Caller::new(JobKey([1; 32]), 4, [5; 32]).call();
+    /// let mut greeter = Greeter::new(JobKey([1; 32]), [6; 32]);
+    /// let Ok(Greeting::Send(greeting)) = greeter.feed(&call) else { panic!() };
+    /// assert_eq!(greeting[..32], [6; 32], "its nonce comes first");
+    /// ```
     pub fn new(key: JobKey, nonce: [u8; NONCE_BYTES]) -> Self {
         Self { key, nonce, caller_nonce: None, bytes: Vec::new() }
     }
 
     /// How many bytes to read next, at most: reading no further than the handshake leaves the rest in the socket.
+    ///
+    /// ```
+    /// # use barewire_core::{boot::auth::{CALL_BYTES, ENTRY_BYTES, Caller, Greeter}, job::JobKey};
+    /// let call = Caller::new(JobKey([1; 32]), 4, [5; 32]).call();
+    /// let mut greeter = Greeter::new(JobKey([1; 32]), [6; 32]);
+    /// assert_eq!(greeter.wants_bytes(), CALL_BYTES);
+    /// greeter.feed(&call[..10]).unwrap();
+    /// assert_eq!(greeter.wants_bytes(), CALL_BYTES - 10);
+    /// greeter.feed(&call[10..]).unwrap();
+    /// assert_eq!(greeter.wants_bytes(), ENTRY_BYTES);
+    /// ```
     pub fn wants_bytes(&self) -> usize {
         let whole = if self.caller_nonce.is_none() { CALL_BYTES } else { ENTRY_BYTES };
         whole - self.bytes.len()
     }
 
     /// Takes the next bytes, no more than [`wants_bytes`](Self::wants_bytes).
+    ///
+    /// ```
+    /// # use barewire_core::{boot::auth::{Caller, Greeter, Greeting, Stranger}, job::JobKey};
+    /// let call = Caller::new(JobKey([1; 32]), 4, [5; 32]).call();
+    /// let mut greeter = Greeter::new(JobKey([1; 32]), [6; 32]);
+    /// assert_eq!(greeter.feed(&[&call[..], b"x"].concat()), Err(Stranger), "more than it wants");
+    /// assert_eq!(greeter.feed(&call[..1]), Ok(Greeting::More));
+    /// ```
     pub fn feed(&mut self, bytes: &[u8]) -> Result<Greeting, Stranger> {
         if bytes.len() > self.wants_bytes() {
             return Err(Stranger);
@@ -133,6 +239,11 @@ impl Greeter {
 }
 
 /// A fresh nonce.
+///
+/// ```
+/// use barewire_core::boot::auth::nonce;
+/// assert_ne!(nonce().unwrap(), nonce().unwrap());
+/// ```
 pub fn nonce() -> std::io::Result<[u8; NONCE_BYTES]> {
     crate::job::JobKey::random().map(|bytes| bytes.0)
 }

@@ -2,6 +2,13 @@
 //!
 //! Every variable of ours is in [`KNOWN`]; a name that begins with `BAREWIRE_` and is not there is an error that names
 //! the nearest one that is, because a misspelt setting that is quietly ignored costs somebody an afternoon.
+//!
+//! ```
+//! use barewire_core::boot::environment::{Environment, KNOWN, PREFIX};
+//! assert!(KNOWN.iter().all(|(name, meaning)| name.starts_with(PREFIX) && !meaning.is_empty()));
+//! let misspelt = Environment::from_pairs([("BAREWIRE_INTERFACES".into(), "eth0".into())]);
+//! assert!(misspelt.unwrap_err().to_string().ends_with("did you mean BAREWIRE_INTERFACE?"));
+//! ```
 
 use std::collections::BTreeMap;
 
@@ -49,12 +56,28 @@ pub const KNOWN: &[(&str, &str)] = &[
 ];
 
 /// A snapshot of the variables that matter to start-up.
+///
+/// ```
+/// use barewire_core::boot::{self, Environment};
+/// let lonely = Environment::default();
+/// let job = boot::join(&lonely)?;
+/// assert_eq!((job.rank, job.size), (0, 1), "no variable names a launcher");
+/// # Ok::<(), boot::BootError>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     values: BTreeMap<String, String>,
 }
 
 /// Why the environment cannot be used.
+///
+/// ```
+/// use barewire_core::boot::environment::{Environment, EnvironmentError};
+/// let odd = Environment::from_pairs([("BAREWIRE_TCP".into(), "yes".into())]).unwrap();
+/// let error = odd.config().unwrap_err();
+/// assert!(matches!(error, EnvironmentError::Value { name: "BAREWIRE_TCP", .. }));
+/// assert_eq!(error.to_string(), r#"BAREWIRE_TCP="yes" in the environment: expected 0 or 1"#);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnvironmentError {
@@ -90,7 +113,7 @@ pub enum EnvironmentError {
 
 /// What a PMI launcher says in the environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PmiStart {
+pub(super) struct PmiStart {
     /// The descriptor to speak on.
     pub fd: i32,
     /// This rank.
@@ -101,7 +124,7 @@ pub struct PmiStart {
 
 /// What may be used of the network; nothing said means all of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Network {
+pub(crate) struct Network {
     /// The interface to listen on.
     pub interface: Option<String>,
     /// The ports to listen on.
@@ -110,6 +133,14 @@ pub struct Network {
 
 impl Environment {
     /// The environment of this process.
+    ///
+    /// ```
+    /// use barewire_core::boot::Environment;
+    /// let environment = Environment::capture()?;
+    /// let only_tcp = std::env::var("BAREWIRE_TCP").is_ok_and(|value| value == "1");
+    /// assert_eq!(environment.config()?.shm, !only_tcp);
+    /// # Ok::<(), barewire_core::boot::environment::EnvironmentError>(())
+    /// ```
     pub fn capture() -> Result<Self, EnvironmentError> {
         let pairs = std::env::vars_os().filter_map(|(name, value)| {
             Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
@@ -136,17 +167,17 @@ impl Environment {
     }
 
     /// A variable's value; an empty one counts as unset.
-    pub fn get(&self, name: &str) -> Option<&str> {
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
     /// The descriptor of our launcher's connection.
-    pub fn boot_fd(&self) -> Result<Option<i32>, EnvironmentError> {
+    pub(super) fn boot_fd(&self) -> Result<Option<i32>, EnvironmentError> {
         self.number(BOOT_FD, "a descriptor number")
     }
 
     /// What a PMI-1 launcher left for us.
-    pub fn pmi(&self) -> Result<Option<PmiStart>, EnvironmentError> {
+    pub(super) fn pmi(&self) -> Result<Option<PmiStart>, EnvironmentError> {
         let Some(fd) = self.number("PMI_FD", "a descriptor number")? else { return Ok(None) };
         let rank = self.number::<u32>("PMI_RANK", "a rank")?;
         let size = self.number::<u32>("PMI_SIZE", "a number of ranks")?;
@@ -165,22 +196,14 @@ impl Environment {
     }
 
     /// Whether a PMIx launcher left us a server to talk to.
-    pub fn has_pmix(&self) -> bool {
+    pub(super) fn has_pmix(&self) -> bool {
         let server = self.values.keys().any(|name| name.starts_with("PMIX_SERVER_URI"));
         server && self.get("PMIX_RANK").is_some() && self.get("PMIX_NAMESPACE").is_some()
     }
 
     /// Whether a job of `size` has more ranks on this host than there are processors for them. Where nobody says how many
     /// ranks are here, all of them may be.
-    ///
-    /// ```
-    /// use barewire_core::boot::Environment;
-    /// let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    /// let environment = Environment::from_pairs([pair("BAREWIRE_LOCAL_SIZE", "4"), pair("BAREWIRE_LOCAL_CPUS", "2")])?;
-    /// assert!(environment.is_crowded(100)?);
-    /// # Ok::<(), barewire_core::boot::environment::EnvironmentError>(())
-    /// ```
-    pub fn is_crowded(&self, size: u32) -> Result<bool, EnvironmentError> {
+    pub(super) fn is_crowded(&self, size: u32) -> Result<bool, EnvironmentError> {
         let here = self.number(LOCAL_SIZE, "a number of ranks")?;
         let here =
             here.map_or_else(|| self.number("MPI_LOCALNRANKS", "a number of ranks"), |n| Ok(Some(n)))?;
@@ -190,14 +213,7 @@ impl Environment {
     }
 
     /// What may be used of the network.
-    ///
-    /// ```
-    /// use barewire_core::boot::Environment;
-    /// let environment = Environment::from_pairs([("BAREWIRE_PORT_RANGE".into(), "4000-4009".into())])?;
-    /// assert_eq!(environment.network()?.ports, Some(4000..=4009));
-    /// # Ok::<(), barewire_core::boot::environment::EnvironmentError>(())
-    /// ```
-    pub fn network(&self) -> Result<Network, EnvironmentError> {
+    pub(crate) fn network(&self) -> Result<Network, EnvironmentError> {
         let range = |text: &str| {
             let (first, last) = text.split_once(['-', ':']).unwrap_or((text, text));
             let (first, last): (u16, u16) = (first.parse().ok()?, last.parse().ok()?);
@@ -225,7 +241,7 @@ impl Environment {
     }
 
     /// Whether a variable that is 1 or 0 is 1.
-    pub fn flag(&self, name: &'static str) -> Result<bool, EnvironmentError> {
+    pub(crate) fn flag(&self, name: &'static str) -> Result<bool, EnvironmentError> {
         match self.get(name) {
             None | Some("0") => Ok(false),
             Some("1") => Ok(true),
@@ -234,7 +250,7 @@ impl Environment {
     }
 
     /// Where to meet.
-    pub fn rendezvous(&self) -> Option<&str> {
+    pub(super) fn rendezvous(&self) -> Option<&str> {
         self.get(RENDEZVOUS)
     }
 
@@ -258,6 +274,13 @@ fn nearest(name: &str) -> &'static str {
 }
 
 /// The number of insertions, deletions and replacements that turn one text into the other.
+///
+/// ```
+/// use barewire_core::boot::environment::edits;
+/// assert_eq!(edits("rendevous", "rendezvous"), 1);
+/// assert_eq!(edits("pear", "pair"), 2);
+/// assert_eq!(edits("flaw", "lawn"), 2);
+/// ```
 pub fn edits(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
@@ -304,6 +327,18 @@ mod tests {
         assert!(environment(&[uri, ("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "s@1")]).unwrap().has_pmix());
         assert!(!environment(&[uri, ("PMIX_RANK", "0")]).unwrap().has_pmix());
         assert!(!environment(&[("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "s@1")]).unwrap().has_pmix());
+    }
+
+    #[test]
+    fn more_ranks_than_processors_are_a_crowd() {
+        let crowded = |cpus| environment(&[(LOCAL_SIZE, "4"), (LOCAL_CPUS, cpus)]).unwrap().is_crowded(100);
+        assert_eq!((crowded("2"), crowded("4")), (Ok(true), Ok(false)));
+    }
+
+    #[test]
+    fn ports_are_a_range() {
+        let network = environment(&[(PORT_RANGE, "4000-4009")]).unwrap().network().unwrap();
+        assert_eq!(network, Network { interface: None, ports: Some(4000..=4009) });
     }
 
     #[test]

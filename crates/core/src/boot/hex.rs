@@ -1,6 +1,17 @@
 //! Bytes as hexadecimal text, for channels that carry words only.
+//!
+//! ```
+//! use barewire_core::boot::hex;
+//! let word = hex::encode(b"any bytes \n\0");
+//! assert!(word.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+//! assert_eq!(hex::decode(&word).unwrap(), b"any bytes \n\0");
+//! ```
 
 /// Two digits a byte.
+///
+/// ```
+/// assert_eq!(barewire_core::boot::hex::encode(&[0x0b, 0xad]), "0bad");
+/// ```
 pub fn encode(bytes: &[u8]) -> String {
     let digit = |value: u8| char::from_digit(value.into(), 16).expect("four bits are one digit");
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()

@@ -15,6 +15,20 @@ use super::{JobId, JobKey, Layout};
 pub type Outbox = Vec<(u32, Vec<u8>)>;
 
 /// The directory of one job.
+///
+/// ```
+/// use barewire_core::boot::{Hub, Layout, Outbox, message::{Request, VERSION}};
+/// use barewire_core::job::{JobId, JobKey};
+///
+/// let mut hub = Hub::new(JobId([1; 16]), JobKey([2; 32]), Layout::single(2), vec!["here".into()]);
+/// let mut out = Outbox::new();
+/// hub.receive(0, &Request::Card(1).encode(), &mut out)?;
+/// assert!(out.is_empty(), "rank 1 has no card yet");
+/// hub.receive(1, &Request::Publish(b"at port 4".to_vec()).encode(), &mut out)?;
+/// assert_eq!(out[0].0, 0, "rank 0 hears of it now");
+/// assert!(out[0].1.ends_with(b"at port 4"));
+/// # Ok::<(), barewire_core::boot::frame::FrameError>(())
+/// ```
 #[derive(Debug)]
 pub struct Hub {
     id: JobId,
@@ -28,6 +42,17 @@ pub struct Hub {
 }
 
 /// What the launcher must act on.
+///
+/// ```
+/// # use barewire_core::boot::{Hub, Layout, Notice, Outbox, message::Request};
+/// # use barewire_core::job::{JobId, JobKey};
+/// # let mut hub = Hub::new(JobId([1; 16]), JobKey([2; 32]), Layout::single(1), vec!["here".into()]);
+/// let said = Request::Stuck("recv from 3".into()).encode();
+/// match hub.receive(0, &said, &mut Outbox::new()) {
+///     Ok(Some(Notice::Stuck(text))) => assert_eq!(text, "recv from 3"),
+///     other => panic!("{other:?}"),
+/// }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
     /// A rank ended the job.
@@ -64,6 +89,16 @@ enum Dialect {
 
 impl Hub {
     /// The directory of a job laid out as `layout`, on hosts of these names.
+    ///
+    /// ```
+    /// # use barewire_core::boot::{Hub, Layout, Outbox, message::{Request, VERSION}};
+    /// # use barewire_core::job::{JobId, JobKey};
+    /// let two_hosts = Layout::new([(0, 1), (1, 1)]);
+    /// let mut hub = Hub::new(JobId([1; 16]), JobKey([2; 32]), two_hosts, vec!["ada".into(), "bell".into()]);
+    /// let mut out = Outbox::new();
+    /// hub.receive(1, &Request::Hello { version: VERSION, nonce: 0, pid: 1 }.encode(), &mut out).unwrap();
+    /// assert!(out[0].1.ends_with(b"bell"), "a rank is told the name of its host");
+    /// ```
     pub fn new(id: JobId, key: JobKey, layout: Layout, host_names: Vec<String>) -> Self {
         let members = (0..layout.size()).map(|_| Member::default()).collect();
         let store = pmi::Store::new(&id.to_string(), &layout);
@@ -71,6 +106,16 @@ impl Hub {
     }
 
     /// Takes one unit (a frame or a line, as [`Link::next_raw`](super::Link::next_raw) gives it) from `rank`.
+    ///
+    /// ```
+    /// # use barewire_core::boot::{Hub, Layout, Outbox};
+    /// # use barewire_core::job::{JobId, JobKey};
+    /// # let mut hub = Hub::new(JobId([1; 16]), JobKey([2; 32]), Layout::single(3), vec!["here".into()]);
+    /// let mut out = Outbox::new();
+    /// hub.receive(2, b"cmd=get_universe_size\n", &mut out).unwrap();
+    /// assert_eq!(out, [(2, b"cmd=universe_size rc=0 size=3\n".to_vec())]);
+    /// assert!(hub.receive(3, b"cmd=init\n", &mut out).is_err(), "there is no rank 3");
+    /// ```
     pub fn receive(&mut self, rank: u32, raw: &[u8], out: &mut Outbox) -> Result<Option<Notice>, FrameError> {
         if rank as usize >= self.members.len() {
             return Err(FrameError::Malformed { what: "rank" });
@@ -86,6 +131,20 @@ impl Hub {
 
     /// `rank` is gone. A failure, or a leave, is told to everybody; an ordinary end only to those who ask. Who waits for
     /// the card of one that left waits for the one that takes its place.
+    ///
+    /// ```
+    /// # use barewire_core::boot::{Hub, Layout, LostReason, Outbox, message::{Request, VERSION}};
+    /// # use barewire_core::job::{JobId, JobKey};
+    /// # let mut hub = Hub::new(JobId([1; 16]), JobKey([2; 32]), Layout::single(3), vec!["here".into()]);
+    /// # let hello = Request::Hello { version: VERSION, nonce: 0, pid: 1 }.encode();
+    /// # (0..3).for_each(|rank| drop(hub.receive(rank, &hello, &mut Outbox::new())));
+    /// let mut out = Outbox::new();
+    /// hub.lost(1, LostReason::Exited(0), &mut out);
+    /// assert!(out.is_empty(), "it was done");
+    /// hub.lost(2, LostReason::Killed(11), &mut out);
+    /// assert_eq!(out.len(), 1, "rank 0 is told");
+    /// assert_eq!(out[0].0, 0);
+    /// ```
     pub fn lost(&mut self, rank: u32, reason: LostReason, out: &mut Outbox) {
         let Some(member) = self.members.get_mut(rank as usize) else { return };
         if member.lost.replace(reason).is_some() {
@@ -118,11 +177,35 @@ impl Hub {
     }
 
     /// Asks every rank that speaks our protocol what it waits for.
+    ///
+    /// ```
+    /// # use barewire_core::boot::{Hub, Layout, Outbox, message::{Request, VERSION}};
+    /// # use barewire_core::job::{JobId, JobKey};
+    /// # let mut hub = Hub::new(JobId([1; 16]), JobKey([2; 32]), Layout::single(2), vec!["here".into()]);
+    /// let hello = Request::Hello { version: VERSION, nonce: 0, pid: 1 }.encode();
+    /// hub.receive(1, &hello, &mut Outbox::new()).unwrap();
+    /// let mut out = Outbox::new();
+    /// hub.ask_for_reports(&mut out);
+    /// assert_eq!(out.iter().map(|(rank, _)| *rank).collect::<Vec<_>>(), [1], "rank 0 has not said hello");
+    /// ```
     pub fn ask_for_reports(&self, out: &mut Outbox) {
         self.ask(&Reply::Report, out);
     }
 
     /// Asks every rank that speaks our protocol which wires it uses.
+    ///
+    /// ```
+    /// # use barewire_core::boot::{Hub, Layout, Notice, Outbox, message::{Request, VERSION}};
+    /// # use barewire_core::job::{JobId, JobKey};
+    /// # let mut hub = Hub::new(JobId([1; 16]), JobKey([2; 32]), Layout::single(1), vec!["here".into()]);
+    /// # hub.receive(0, &Request::Hello { version: VERSION, nonce: 0, pid: 1 }.encode(), &mut Outbox::new()).unwrap();
+    /// let mut out = Outbox::new();
+    /// hub.ask_for_wires(&mut out);
+    /// assert_eq!(out.len(), 1);
+    /// let answer = Request::Wires("shm: same host\t1-3".into()).encode();
+    /// let notice = hub.receive(0, &answer, &mut out).unwrap();
+    /// assert_eq!(notice, Some(Notice::Wires("shm: same host\t1-3".into())));
+    /// ```
     pub fn ask_for_wires(&self, out: &mut Outbox) {
         self.ask(&Reply::Explain, out);
     }

@@ -9,6 +9,16 @@ use super::{BootError, Environment, environment, hex};
 use crate::job::JobKey;
 
 /// The key of this user, from `BAREWIRE_KEY_FILE` or `~/.config/barewire/key`; made if there is none.
+///
+/// ```
+/// use barewire_core::boot::{Environment, environment::KEY_FILE, user_key};
+/// let file = std::env::temp_dir().join(format!("barewire-user-key-{}", std::process::id()));
+/// let environment = Environment::from_pairs([(KEY_FILE.into(), file.display().to_string())])?;
+/// let made = user_key(&environment)?;
+/// assert_eq!(user_key(&environment)?, made, "the second time it is read");
+/// # std::fs::remove_file(file).unwrap();
+/// # Ok::<(), barewire_core::boot::BootError>(())
+/// ```
 pub fn user_key(environment: &Environment) -> Result<JobKey, BootError> {
     let path = path(environment)?;
     match read(&path) {

@@ -6,6 +6,12 @@
 use super::frame::{FrameError, Reader, Writer};
 
 /// Consecutive ranks on one host.
+///
+/// ```
+/// use barewire_core::boot::{Layout, Run};
+/// let layout = Layout::new([(0, 2), (0, 1), (1, 4)]);
+/// assert_eq!(layout.runs(), [Run { host: 0, ranks: 3 }, Run { host: 1, ranks: 4 }]);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
     /// The host's index.
@@ -19,10 +25,9 @@ pub struct Run {
 /// ```
 /// use barewire_core::boot::Layout;
 /// let layout = Layout::new([(0, 2), (1, 2), (0, 1)]);
-/// assert_eq!((layout.size(), layout.hosts()), (5, 2));
+/// assert_eq!(layout.size(), 5);
 /// assert_eq!(layout.host_of(3), Some(1));
 /// assert_eq!(layout.ranks_on(0).collect::<Vec<_>>(), [0, 1, 4]);
-/// assert_eq!(layout.local_rank(4), Some(2));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Layout {
@@ -31,6 +36,11 @@ pub struct Layout {
 
 impl Layout {
     /// A layout of `(host, ranks)` runs; neighbouring runs on one host become one.
+    ///
+    /// ```
+    /// # use barewire_core::boot::Layout;
+    /// assert_eq!(Layout::new([(0, 1), (0, 2), (1, 0)]), Layout::single(3));
+    /// ```
     pub fn new(runs: impl IntoIterator<Item = (u32, u32)>) -> Self {
         let mut layout = Self::default();
         runs.into_iter().for_each(|(host, ranks)| layout.push(host, ranks));
@@ -38,12 +48,18 @@ impl Layout {
     }
 
     /// All ranks on one host.
+    ///
+    /// ```
+    /// # use barewire_core::boot::Layout;
+    /// let layout = Layout::single(4);
+    /// assert!((0..4).all(|rank| layout.host_of(rank) == Some(0)));
+    /// ```
     pub fn single(ranks: u32) -> Self {
         Self::new([(0, ranks)])
     }
 
     /// Puts the next `ranks` ranks on `host`.
-    pub fn push(&mut self, host: u32, ranks: u32) {
+    fn push(&mut self, host: u32, ranks: u32) {
         match self.runs.last_mut() {
             _ if ranks == 0 => {}
             Some(last) if last.host == host => last.ranks = last.ranks.saturating_add(ranks),
@@ -52,21 +68,34 @@ impl Layout {
     }
 
     /// The runs, in rank order.
+    ///
+    /// ```
+    /// # use barewire_core::boot::Layout;
+    /// let round_robin = Layout::new([0, 1, 0, 1].map(|host| (host, 1)));
+    /// assert_eq!(round_robin.runs().len(), 4);
+    /// assert_eq!(Layout::new([0, 0, 1, 1].map(|host| (host, 1))).runs().len(), 2);
+    /// ```
     pub fn runs(&self) -> &[Run] {
         &self.runs
     }
 
     /// How many ranks there are.
+    ///
+    /// ```
+    /// # use barewire_core::boot::Layout;
+    /// assert_eq!(Layout::new([(0, 64), (1, 64), (2, 5)]).size(), 133);
+    /// ```
     pub fn size(&self) -> u32 {
         self.runs.iter().fold(0, |sum, run| sum.saturating_add(run.ranks))
     }
 
-    /// How many hosts there are: one more than the highest index.
-    pub fn hosts(&self) -> u32 {
-        self.runs.iter().map(|run| run.host.saturating_add(1)).max().unwrap_or(0)
-    }
-
     /// The host of `rank`.
+    ///
+    /// ```
+    /// # use barewire_core::boot::Layout;
+    /// let layout = Layout::new([(4, 2), (7, 1)]);
+    /// assert_eq!([0, 1, 2, 3].map(|rank| layout.host_of(rank)), [Some(4), Some(4), Some(7), None]);
+    /// ```
     pub fn host_of(&self, rank: u32) -> Option<u32> {
         let mut before = 0u32;
         self.runs.iter().find_map(|run| {
@@ -76,6 +105,13 @@ impl Layout {
     }
 
     /// The ranks on `host`, ascending.
+    ///
+    /// ```
+    /// # use barewire_core::boot::Layout;
+    /// let layout = Layout::new([(0, 1), (1, 2), (0, 2)]);
+    /// assert!(layout.ranks_on(0).eq([0, 3, 4]));
+    /// assert_eq!(layout.ranks_on(9).count(), 0);
+    /// ```
     pub fn ranks_on(&self, host: u32) -> impl Iterator<Item = u32> + '_ {
         let mut before = 0u32;
         self.runs.iter().flat_map(move |run| {
@@ -86,22 +122,8 @@ impl Layout {
         })
     }
 
-    /// The position of `rank` among the ranks of its host.
-    pub fn local_rank(&self, rank: u32) -> Option<u32> {
-        let host = self.host_of(rank)?;
-        let position = self.ranks_on(host).position(|other| other == rank)?;
-        u32::try_from(position).ok()
-    }
-
     /// PMI's notation, `(vector,(first host, hosts, ranks a host),…)`.
-    ///
-    /// ```
-    /// use barewire_core::boot::Layout;
-    /// let layout = Layout::new([(0, 2), (1, 2), (2, 1)]);
-    /// assert_eq!(layout.to_pmi(), "(vector,(0,2,2),(2,1,1))");
-    /// assert_eq!(Layout::from_pmi("(vector,(0,2,2),(2,1,1))", 5), Some(layout));
-    /// ```
-    pub fn to_pmi(&self) -> String {
+    pub(super) fn to_pmi(&self) -> String {
         let mut blocks: Vec<(u32, u32, u32)> = Vec::new();
         for run in &self.runs {
             match blocks.last_mut() {
@@ -118,7 +140,7 @@ impl Layout {
     }
 
     /// Reads PMI's notation for a job of `size` ranks; the blocks repeat until all ranks have a host.
-    pub fn from_pmi(text: &str, size: u32) -> Option<Self> {
+    pub(super) fn from_pmi(text: &str, size: u32) -> Option<Self> {
         let inner = text.trim().strip_prefix("(vector")?.strip_suffix(')')?;
         let mut blocks = Vec::new();
         for block in inner.split('(').skip(1) {
@@ -178,6 +200,13 @@ mod tests {
     }
 
     #[test]
+    fn a_layout_survives_pmi_notation() {
+        let layout = Layout::new([(0, 2), (1, 2), (2, 1)]);
+        assert_eq!(layout.to_pmi(), "(vector,(0,2,2),(2,1,1))");
+        assert_eq!(Layout::from_pmi("(vector,(0,2,2),(2,1,1))", 5), Some(layout));
+    }
+
+    #[test]
     fn nonsense_in_pmi_notation_is_refused() {
         for text in
             ["", "(vector)", "(vector,(0,0,0))", "(vector,(1,2))", "vector", "(vector,(4294967295,9,1))"]
@@ -191,6 +220,6 @@ mod tests {
     #[test]
     fn the_empty_layout_has_no_hosts() {
         let layout = Layout::single(0);
-        assert_eq!((layout.size(), layout.hosts(), layout.host_of(0)), (0, 0, None));
+        assert_eq!((layout.size(), layout.runs(), layout.host_of(0)), (0, &[][..], None));
     }
 }

@@ -14,6 +14,17 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use super::frame::{FrameError, Unit, split};
 
 /// A buffered connection that carries frames and lines.
+///
+/// ```
+/// use barewire_core::boot::{Fill, Link, frame::{Unit, Writer}};
+/// let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
+/// let (mut near, mut far) = (Link::new(near.into(), 1024), Link::new(far.into(), 1024));
+/// near.queue(&Writer::new().u8(42).frame(7));
+/// assert!(near.flush().unwrap());
+/// assert_eq!(far.fill().unwrap(), Fill::Some(9));
+/// assert_eq!(far.next_unit(), Ok(Some(Unit::Frame { kind: 7, body: &[42] })));
+/// assert_eq!(far.next_unit(), Ok(None));
+/// ```
 #[derive(Debug)]
 pub struct Link {
     fd: OwnedFd,
@@ -25,6 +36,18 @@ pub struct Link {
 }
 
 /// What a read found.
+///
+/// ```
+/// # use barewire_core::boot::{Fill, Link};
+/// # use std::{io::Write, os::unix::net::UnixStream};
+/// let (near, mut far) = UnixStream::pair().unwrap();
+/// let mut link = Link::new(near.into(), 1024);
+/// assert_eq!(link.fill().unwrap(), Fill::Nothing);
+/// far.write_all(b"cmd=init\n").unwrap();
+/// assert_eq!(link.fill().unwrap(), Fill::Some(9));
+/// drop(far);
+/// assert_eq!(link.fill().unwrap(), Fill::Closed);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fill {
     /// So many bytes came.
@@ -37,26 +60,79 @@ pub enum Fill {
 
 impl Link {
     /// Wraps a socket; bodies of frames may have up to `body_bytes_max` bytes.
+    ///
+    /// ```
+    /// # use barewire_core::boot::{Link, frame::{FrameError, Writer}};
+    /// # use std::{io::Write, os::unix::net::UnixStream};
+    /// let (near, mut far) = UnixStream::pair().unwrap();
+    /// let mut link = Link::new(near.into(), 3);
+    /// far.write_all(&Writer::new().u32(1).frame(7)).unwrap();
+    /// link.fill().unwrap();
+    /// assert_eq!(link.next_unit(), Err(FrameError::TooLong { len: 4, max: 3 }));
+    /// ```
     pub fn new(fd: OwnedFd, body_bytes_max: usize) -> Self {
         Self { fd, body_bytes_max, incoming: Vec::new(), taken: 0, outgoing: Vec::new(), sent: 0 }
     }
 
     /// The socket.
+    ///
+    /// ```
+    /// # use barewire_core::boot::Link;
+    /// # use std::os::{fd::AsRawFd, unix::net::UnixStream};
+    /// let (near, far) = UnixStream::pair().unwrap();
+    /// let number = near.as_raw_fd();
+    /// assert_eq!(Link::new(near.into(), 1024).fd().as_raw_fd(), number);
+    /// ```
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
     /// Appends `bytes` to what is to be sent.
+    ///
+    /// ```
+    /// # use barewire_core::boot::Link;
+    /// # use std::{io::Read, os::unix::net::UnixStream};
+    /// let (near, mut far) = UnixStream::pair().unwrap();
+    /// let mut link = Link::new(near.into(), 1024);
+    /// link.queue(b"cmd=");
+    /// link.queue(b"finalize\n");
+    /// link.flush().unwrap();
+    /// let mut came = [0; 13];
+    /// far.read_exact(&mut came).unwrap();
+    /// assert_eq!(&came, b"cmd=finalize\n");
+    /// ```
     pub fn queue(&mut self, bytes: &[u8]) {
         self.outgoing.extend_from_slice(bytes);
     }
 
     /// How many bytes wait to be sent.
+    ///
+    /// ```
+    /// # use barewire_core::boot::Link;
+    /// let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
+    /// let mut link = Link::new(near.into(), 1024);
+    /// link.queue(b"cmd=init\n");
+    /// assert_eq!(link.queued_bytes(), 9);
+    /// link.flush().unwrap();
+    /// assert_eq!(link.queued_bytes(), 0);
+    /// ```
     pub fn queued_bytes(&self) -> usize {
         self.outgoing.len() - self.sent
     }
 
     /// Sends what the socket takes now; true if nothing is left.
+    ///
+    /// ```
+    /// # use barewire_core::boot::Link;
+    /// let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
+    /// let mut link = Link::new(near.into(), 1024);
+    /// while link.flush().unwrap() {
+    ///     link.queue(&[b'x'; 1 << 16]);
+    /// }
+    /// assert!(link.queued_bytes() > 0, "nobody reads, and the socket is full");
+    /// drop(far);
+    /// assert!(link.flush().is_err(), "nobody ever will");
+    /// ```
     pub fn flush(&mut self) -> io::Result<bool> {
         while self.sent < self.outgoing.len() {
             match send_now(self.fd.as_fd(), &self.outgoing[self.sent..]) {
@@ -77,6 +153,19 @@ impl Link {
     }
 
     /// Reads what is there, at most once.
+    ///
+    /// ```
+    /// # use barewire_core::boot::{Fill, Link, frame::Unit};
+    /// # use std::{io::Write, os::unix::net::UnixStream};
+    /// let (near, mut far) = UnixStream::pair().unwrap();
+    /// let mut link = Link::new(near.into(), 1024);
+    /// far.write_all(b"cmd=i").unwrap();
+    /// link.fill().unwrap();
+    /// assert_eq!(link.next_unit(), Ok(None), "half a line");
+    /// far.write_all(b"nit\n").unwrap();
+    /// link.fill().unwrap();
+    /// assert_eq!(link.next_unit(), Ok(Some(Unit::Line(b"cmd=init"))));
+    /// ```
     pub fn fill(&mut self) -> io::Result<Fill> {
         if self.taken > 0 {
             self.incoming.drain(..self.taken);
@@ -93,6 +182,17 @@ impl Link {
     }
 
     /// Takes the next whole unit out of what was read.
+    ///
+    /// ```
+    /// # use barewire_core::boot::{Link, frame::Unit};
+    /// # use std::{io::Write, os::unix::net::UnixStream};
+    /// let (near, mut far) = UnixStream::pair().unwrap();
+    /// let mut link = Link::new(near.into(), 1024);
+    /// far.write_all(b"cmd=put\ncmd=barrier_in\n").unwrap();
+    /// link.fill().unwrap();
+    /// assert_eq!(link.next_unit(), Ok(Some(Unit::Line(b"cmd=put"))));
+    /// assert_eq!(link.next_unit(), Ok(Some(Unit::Line(b"cmd=barrier_in"))));
+    /// ```
     pub fn next_unit(&mut self) -> Result<Option<Unit<'_>>, FrameError> {
         let Some((unit, used)) = split(&self.incoming[self.taken..], self.body_bytes_max)? else {
             return Ok(None);
@@ -102,6 +202,17 @@ impl Link {
     }
 
     /// Takes the next whole unit as it came, header or newline included.
+    ///
+    /// ```
+    /// # use barewire_core::boot::{Link, frame::Writer};
+    /// # use std::{io::Write, os::unix::net::UnixStream};
+    /// let (near, mut far) = UnixStream::pair().unwrap();
+    /// let mut link = Link::new(near.into(), 1024);
+    /// let frame = Writer::new().bytes(b"card").frame(2);
+    /// far.write_all(&frame).unwrap();
+    /// link.fill().unwrap();
+    /// assert_eq!(link.next_raw(), Ok(Some(&frame[..])), "ready to be passed on");
+    /// ```
     pub fn next_raw(&mut self) -> Result<Option<&[u8]>, FrameError> {
         let Some((_, used)) = split(&self.incoming[self.taken..], self.body_bytes_max)? else {
             return Ok(None);
@@ -111,6 +222,16 @@ impl Link {
     }
 
     /// Waits until bytes may be read, or written if some are queued; false if `deadline` came first.
+    ///
+    /// ```
+    /// # use barewire_core::boot::Link;
+    /// # use std::{io::Write, os::unix::net::UnixStream, time::Instant};
+    /// let (near, mut far) = UnixStream::pair().unwrap();
+    /// let link = Link::new(near.into(), 1024);
+    /// assert!(!link.wait(Some(Instant::now())).unwrap(), "nothing is there yet");
+    /// far.write_all(b"cmd=init\n").unwrap();
+    /// assert!(link.wait(None).unwrap());
+    /// ```
     pub fn wait(&self, deadline: Option<Instant>) -> io::Result<bool> {
         let mut interest = PollFlags::IN;
         if self.queued_bytes() > 0 {

@@ -1,4 +1,13 @@
 //! What a rank and its server say to each other.
+//!
+//! ```
+//! use barewire_core::boot::{Hub, Layout, Notice, Outbox, message::{Request, VERSION}};
+//! use barewire_core::job::{JobId, JobKey};
+//!
+//! let mut hub = Hub::new(JobId([1; 16]), JobKey([2; 32]), Layout::single(1), vec!["here".into()]);
+//! let hello = Request::Hello { version: VERSION, nonce: 7, pid: std::process::id() };
+//! assert_eq!(hub.receive(0, &hello.encode(), &mut Outbox::new()), Ok(Some(Notice::Joined)));
+//! ```
 
 use super::Layout;
 use super::frame::{BOOT_BODY_BYTES_MAX, FrameError, Reader, Writer};
@@ -7,13 +16,23 @@ use crate::job::{JobId, JobKey};
 /// The protocol's version; the two ends must agree.
 pub const VERSION: u32 = 2;
 /// Longest address card.
-pub const CARD_BYTES_MAX: usize = 1024;
+pub(super) const CARD_BYTES_MAX: usize = 1024;
 /// Longest text of an abort or of a watchdog report; longer ones are cut.
-pub const TEXT_BYTES_MAX: usize = 8 * 1024;
+const TEXT_BYTES_MAX: usize = 8 * 1024;
 /// Longest account of a rank's wires; longer ones are cut.
-pub const WIRES_BYTES_MAX: usize = 48 * 1024;
+const WIRES_BYTES_MAX: usize = 48 * 1024;
 
 /// From a rank to its server.
+///
+/// ```
+/// # use barewire_core::boot::{Hub, Layout, Notice, Outbox, message::Request};
+/// # use barewire_core::job::{JobId, JobKey};
+/// let mut hub = Hub::new(JobId([1; 16]), JobKey([2; 32]), Layout::single(2), vec!["here".into()]);
+/// let mut out = Outbox::new();
+/// let abort = Request::Abort { code: 3, message: "no input".into() };
+/// let notice = hub.receive(1, &abort.encode(), &mut out).unwrap();
+/// assert_eq!(notice, Some(Notice::Abort { code: 3, message: "no input".into() }));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
     /// A process begins to use this connection; everything said before is void.
@@ -48,7 +67,7 @@ pub enum Request {
 
 /// From the server to a rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reply {
+pub(super) enum Reply {
     /// A part of the layout; the parts come before the welcome.
     Layout(Vec<u8>),
     /// Who the rank is.
@@ -84,7 +103,7 @@ pub enum Reply {
 
 /// Who the rank is, and whom it belongs with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Welcome {
+pub(super) struct Welcome {
     /// From the hello.
     pub nonce: u64,
     /// The job's name.
@@ -100,6 +119,12 @@ pub struct Welcome {
 }
 
 /// Why a rank is gone.
+///
+/// ```
+/// use barewire_core::boot::LostReason;
+/// assert_eq!(LostReason::Killed(9).to_string(), "signal 9 killed it");
+/// assert_eq!(LostReason::Left.to_string(), "it left the job");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LostReason {
@@ -115,7 +140,7 @@ pub enum LostReason {
 
 impl LostReason {
     /// Whether the rank failed, so that what needs all ranks cannot complete any more.
-    pub fn is_final(self) -> bool {
+    pub(super) fn is_final(self) -> bool {
         !matches!(self, Self::Exited(0) | Self::Left)
     }
 }
@@ -133,6 +158,12 @@ impl std::fmt::Display for LostReason {
 
 impl Request {
     /// The frame that says this.
+    ///
+    /// ```
+    /// use barewire_core::boot::{frame::{Unit, split}, message::Request};
+    /// let bytes = Request::Card(5).encode();
+    /// assert_eq!(split(&bytes, 100), Ok(Some((Unit::Frame { kind: 3, body: &[5, 0, 0, 0] }, bytes.len()))));
+    /// ```
     pub fn encode(&self) -> Vec<u8> {
         let writer = Writer::new();
         match self {
@@ -152,7 +183,7 @@ impl Request {
     }
 
     /// Reads a frame's body.
-    pub fn decode(kind: u8, body: &[u8]) -> Result<Self, FrameError> {
+    pub(super) fn decode(kind: u8, body: &[u8]) -> Result<Self, FrameError> {
         let mut reader = Reader::new(body, "request of a rank");
         let request = match kind {
             kind::HELLO => Self::Hello { version: reader.u32()?, nonce: reader.u64()?, pid: reader.u32()? },

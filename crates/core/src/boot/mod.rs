@@ -7,6 +7,17 @@
 //! A [`Client`] is the process's line to whoever started it: it publishes this rank's address card, fetches others' on
 //! first use, and hears of losses. The other end is a [`Hub`]. Nothing in either direction is trusted further than its
 //! length and its shape have been checked.
+//!
+//! ```
+//! use barewire_core::boot::{self, Environment};
+//! let job = boot::join(&Environment::default())?;
+//! assert_eq!((job.rank, job.size), (0, 1), "nobody started us: a job of one");
+//!
+//! let pairs = [("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "2")];
+//! let foreign = Environment::from_pairs(pairs.map(|(name, value)| (name.into(), value.into())))?;
+//! assert!(boot::join(&foreign).unwrap_err().to_string().contains("Open MPI"));
+//! # Ok::<(), boot::BootError>(())
+//! ```
 
 pub mod auth;
 mod client;
@@ -19,7 +30,7 @@ mod key_file;
 mod layout;
 mod link;
 pub mod message;
-pub mod pmi;
+mod pmi;
 mod pmix;
 mod rendezvous;
 mod wire_client;
@@ -50,6 +61,14 @@ pub fn from_environment() -> Result<Job, BootError> {
 }
 
 /// Finds the job that `environment` describes.
+///
+/// ```
+/// use barewire_core::boot::{self, Environment};
+/// let promised = Environment::from_pairs([("BAREWIRE_BOOT_FD".into(), "1".into())])?;
+/// let error = boot::join(&promised).unwrap_err();
+/// assert!(matches!(error, boot::BootError::NoDescriptor { fd: 1, .. }), "standard output is no launcher");
+/// # Ok::<(), boot::BootError>(())
+/// ```
 pub fn join(environment: &Environment) -> Result<Job, BootError> {
     let job = find(environment)?;
     Ok(Job { crowded: environment.is_crowded(job.size)?, ..job })
@@ -79,6 +98,19 @@ fn inherit(fd: i32, variable: &'static str) -> Result<std::os::fd::OwnedFd, Boot
 }
 
 /// Why a process did not find its job, or lost its line to it.
+///
+/// ```
+/// use barewire_core::boot::{self, BootError, Environment};
+/// let variables = [("SLURM_STEP_ID".to_owned(), "0".to_owned())];
+/// match boot::join(&Environment::from_pairs(variables)?) {
+///     Err(BootError::Unspeakable { launcher, advice }) => {
+///         assert_eq!(launcher, "Slurm's srun without PMI");
+///         assert!(advice.starts_with("use `srun --mpi=pmi2`"));
+///     }
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok::<(), BootError>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BootError {

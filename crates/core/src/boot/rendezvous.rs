@@ -31,6 +31,31 @@ pub(super) fn join(address: &str, environment: &Environment) -> Result<Job, Boot
 ///
 /// All are dialled at once, so that one that swallows packets costs no time; those that answer prove themselves one
 /// after the other, so that the other end sees one of us.
+///
+/// ```
+/// use barewire_core::boot::{auth::{Greeter, Greeting, nonce}, dial};
+/// use barewire_core::job::JobKey;
+/// # use std::{io::{Read, Write}, net::TcpListener, thread, time::{Duration, Instant}};
+///
+/// let key = JobKey::random().unwrap();
+/// let door = TcpListener::bind("127.0.0.1:0").unwrap();
+/// let place = door.local_addr().unwrap();
+/// let mut greeter = Greeter::new(key.clone(), nonce().unwrap());
+/// let doorman = thread::spawn(move || {
+///     let (mut stream, _) = door.accept().unwrap();
+///     loop {
+///         let mut bytes = vec![0; greeter.wants_bytes()];
+///         stream.read_exact(&mut bytes).unwrap();
+///         match greeter.feed(&bytes).unwrap() {
+///             Greeting::More => {}
+///             Greeting::Send(greeting) => stream.write_all(&greeting).unwrap(),
+///             Greeting::Done { who } => break who,
+///         }
+///     }
+/// });
+/// let stream = dial(&[place], &key, 5, Instant::now() + Duration::from_secs(60)).unwrap();
+/// assert_eq!((stream.peer_addr().unwrap(), doorman.join().unwrap()), (place, 5));
+/// ```
 pub fn dial(
     addresses: &[SocketAddr],
     key: &JobKey,

@@ -3,6 +3,18 @@
 //! [`Fault`] takes datagrams with [`push`](Fault::push) and gives back, later, what a poor network would have
 //! delivered with [`pop`](Fault::pop). It is one direction of a wire; two make a pair. The same seed and the
 //! same calls give the same faults, so a failing run is replayed from its seed alone.
+//!
+//! ```
+//! use barewire_core::filter::fault::{Fault, FaultConfig};
+//! use barewire_core::time::Nanos;
+//! let arrivals = |seed| {
+//!     let mut wire = Fault::new(FaultConfig { loss: 0.5, ..FaultConfig::default() }, seed);
+//!     (0..100).for_each(|number| wire.push(Nanos::ZERO, &[number]));
+//!     Vec::from_iter(std::iter::from_fn(|| wire.pop(Nanos::ZERO)))
+//! };
+//! assert_eq!(arrivals(7), arrivals(7));
+//! assert_ne!(arrivals(7), arrivals(8));
+//! ```
 
 use crate::time::Nanos;
 use std::cmp::Reverse;
@@ -108,6 +120,13 @@ pub struct Fault {
 
 impl Fault {
     /// A wire with these faults, drawn from `seed`.
+    ///
+    /// ```
+    /// # use barewire_core::{filter::fault::{Fault, FaultConfig}, time::Nanos};
+    /// let mut good = Fault::new(FaultConfig::default(), 0);
+    /// good.push(Nanos::ZERO, b"as it was");
+    /// assert_eq!(good.pop(Nanos::ZERO).unwrap(), b"as it was");
+    /// ```
     #[must_use]
     pub fn new(config: FaultConfig, seed: u64) -> Self {
         Self {
@@ -121,6 +140,14 @@ impl Fault {
     }
 
     /// Puts a datagram on the wire.
+    ///
+    /// ```
+    /// # use barewire_core::{filter::fault::{Fault, FaultConfig}, time::Nanos};
+    /// let mut wire = Fault::new(FaultConfig { duplicate: 1.0, queue_max: 3, ..FaultConfig::default() }, 1);
+    /// wire.push(Nanos::ZERO, b"a");
+    /// wire.push(Nanos::ZERO, b"b");
+    /// assert_eq!((wire.in_flight(), wire.stats().lost), (3, 1), "two of each, but there was room for three");
+    /// ```
     pub fn push(&mut self, now: Nanos, datagram: &[u8]) {
         self.stats.pushed += 1;
         if self.link != Link::Up {
@@ -140,6 +167,16 @@ impl Fault {
     }
 
     /// The next datagram that has arrived by `now`, or `None`.
+    ///
+    /// ```
+    /// # use barewire_core::{filter::fault::{Fault, FaultConfig}, time::Nanos};
+    /// let mut wire = Fault::new(FaultConfig { delay: Nanos::MILLI, ..FaultConfig::default() }, 1);
+    /// wire.push(Nanos::ZERO, b"first");
+    /// wire.push(Nanos::MILLI, b"second");
+    /// assert_eq!(wire.pop(Nanos::MILLI).unwrap(), b"first");
+    /// assert_eq!(wire.pop(Nanos::MILLI), None, "the second is still on its way");
+    /// assert_eq!(wire.pop(Nanos::MILLI * 2).unwrap(), b"second");
+    /// ```
     pub fn pop(&mut self, now: Nanos) -> Option<Vec<u8>> {
         if self.deadline()? > now {
             return None;
@@ -150,6 +187,16 @@ impl Fault {
     }
 
     /// When the next datagram arrives; `None` while the wire is empty.
+    ///
+    /// ```
+    /// # use barewire_core::{filter::fault::{Fault, FaultConfig}, time::Nanos};
+    /// let mut wire = Fault::new(FaultConfig { delay: Nanos::MILLI, ..FaultConfig::default() }, 1);
+    /// assert_eq!(wire.deadline(), None);
+    /// wire.push(Nanos::SECOND, b"x");
+    /// let at = wire.deadline().unwrap();
+    /// assert_eq!(at, Nanos::SECOND + Nanos::MILLI);
+    /// assert!(wire.pop(at).is_some());
+    /// ```
     #[must_use]
     pub fn deadline(&self) -> Option<Nanos> {
         self.in_flight.peek().map(|Reverse(flight)| flight.due)
@@ -177,6 +224,17 @@ impl Fault {
     }
 
     /// Heals a [`cut`](Self::cut). A crashed wire stays silent.
+    ///
+    /// ```
+    /// # use barewire_core::{filter::fault::{Fault, FaultConfig}, time::Nanos};
+    /// let mut wire = Fault::new(FaultConfig::default(), 1);
+    /// for heals in [true, false] {
+    ///     if heals { wire.cut() } else { wire.crash() }
+    ///     wire.restore();
+    ///     wire.push(Nanos::ZERO, b"hello");
+    ///     assert_eq!(wire.pop(Nanos::MAX).is_some(), heals);
+    /// }
+    /// ```
     pub fn restore(&mut self) {
         if self.link == Link::Cut {
             self.link = Link::Up;
@@ -201,12 +259,30 @@ impl Fault {
     }
 
     /// Datagrams in flight.
+    ///
+    /// ```
+    /// # use barewire_core::{filter::fault::{Fault, FaultConfig}, time::Nanos};
+    /// let mut wire = Fault::new(FaultConfig::default(), 1);
+    /// wire.push(Nanos::ZERO, b"a");
+    /// wire.push(Nanos::ZERO, b"b");
+    /// wire.pop(Nanos::ZERO);
+    /// assert_eq!(wire.in_flight(), 1);
+    /// ```
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
 
     /// What has happened so far.
+    ///
+    /// ```
+    /// # use barewire_core::{filter::fault::{Fault, FaultConfig}, time::Nanos};
+    /// let mut wire = Fault::new(FaultConfig { truncate: 1.0, ..FaultConfig::default() }, 1);
+    /// wire.push(Nanos::ZERO, b"longer than what arrives");
+    /// assert!(wire.pop(Nanos::ZERO).unwrap().len() < 24);
+    /// let stats = wire.stats();
+    /// assert_eq!((stats.pushed, stats.popped, stats.truncated, stats.lost), (1, 1, 1, 0));
+    /// ```
     #[must_use]
     pub fn stats(&self) -> FaultStats {
         self.stats
@@ -297,12 +373,24 @@ pub struct SplitMix64 {
 
 impl SplitMix64 {
     /// A generator whose whole future follows from `seed`.
+    ///
+    /// ```
+    /// # use barewire_core::filter::fault::SplitMix64;
+    /// let numbers = |seed| { let mut rng = SplitMix64::new(seed); [rng.next_u64(), rng.next_u64()] };
+    /// assert_eq!(numbers(1), numbers(1));
+    /// assert_ne!(numbers(1), numbers(2));
+    /// ```
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
     /// The next 64 bits.
+    ///
+    /// ```
+    /// # use barewire_core::filter::fault::SplitMix64;
+    /// assert_eq!(SplitMix64::new(0).next_u64(), 0xe220_a839_7b1d_cdaf, "as in the published algorithm");
+    /// ```
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
@@ -312,11 +400,28 @@ impl SplitMix64 {
     }
 
     /// A number below `end`; 0 if `end` is 0.
+    ///
+    /// ```
+    /// # use barewire_core::filter::fault::SplitMix64;
+    /// let mut dice = SplitMix64::new(3);
+    /// let mut seen = [0; 6];
+    /// (0..600).for_each(|_| seen[dice.below(6) as usize] += 1);
+    /// assert!(seen.iter().all(|&times| times > 60), "{seen:?}");
+    /// assert_eq!(dice.below(0), 0);
+    /// ```
     pub fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(end)) >> 64) as u64
     }
 
     /// True with this probability.
+    ///
+    /// ```
+    /// # use barewire_core::filter::fault::SplitMix64;
+    /// let mut rng = SplitMix64::new(3);
+    /// let hits = (0..1000).filter(|_| rng.chance(0.25)).count();
+    /// assert!((200..300).contains(&hits), "{hits}");
+    /// assert!(!rng.chance(f64::NAN));
+    /// ```
     pub fn chance(&mut self, probability: f64) -> bool {
         let unit = (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
         unit < probability

@@ -8,12 +8,6 @@ pub mod client;
 pub mod server;
 
 /// The fields of a line.
-///
-/// ```
-/// use barewire_core::boot::pmi::Line;
-/// let line = Line::parse("cmd=get_result rc=0 value=a=b").unwrap();
-/// assert_eq!((line.command(), line.get("value"), line.get("msg")), ("get_result", Some("a=b"), None));
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line<'a> {
     fields: Vec<(&'a str, &'a str)>,
@@ -45,5 +39,16 @@ impl<'a> Line<'a> {
     /// Whether the answer is a success.
     pub fn is_ok(&self) -> bool {
         self.get("rc").is_none_or(|rc| rc == "0")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_may_hold_an_equals_sign() {
+        let line = Line::parse("cmd=get_result rc=0 value=a=b").unwrap();
+        assert_eq!((line.command(), line.get("value"), line.get("msg")), ("get_result", Some("a=b"), None));
     }
 }

@@ -39,6 +39,22 @@
 //!
 //! The first packet to an unknown peer waits one round trip for its session;
 //! [`Reliable::with_peer`] saves that where the sessions were exchanged beforehand.
+//!
+//! ```
+//! use barewire_core::filter::reliable::{Reliable, ReliableConfig};
+//! use barewire_core::time::Nanos;
+//!
+//! let mut a = Reliable::with_peer(ReliableConfig::default(), 1, 2)?;
+//! let mut b = Reliable::with_peer(ReliableConfig::default(), 2, 1)?;
+//! let mut datagram = Vec::new();
+//! a.send(5, |packet| packet.copy_from_slice(b"hello"))?;
+//! a.poll_transmit(Nanos::ZERO, &mut datagram); // and the wire loses it
+//! let later = a.deadline().expect("no answer has come");
+//! a.poll_transmit(later, &mut datagram);
+//! b.on_datagram(later, &datagram);
+//! assert_eq!(&*b.recv().expect("the second time it came through"), b"hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod config;
 mod congestion;
@@ -108,6 +124,17 @@ impl Reliable {
     ///
     /// `local_session` must be random, 64 bits, and new for every incarnation of this end.
     ///
+    /// ```
+    /// # use barewire_core::{filter::reliable::{Reliable, ReliableConfig}, time::Nanos};
+    /// let mut end = Reliable::new(ReliableConfig::default(), 0xa)?;
+    /// let mut datagram = Vec::new();
+    /// assert!(!end.poll_transmit(Nanos::ZERO, &mut datagram), "it has nothing to say");
+    /// end.send(1, |packet| packet[0] = 7)?;
+    /// assert!(end.poll_transmit(Nanos::ZERO, &mut datagram));
+    /// assert_eq!((end.stats().probes, end.stats().sent), (1, 0), "first it asks who is there");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ConfigError`] if the configuration cannot work.
     pub fn new(config: ReliableConfig, local_session: u64) -> Result<Self, ConfigError> {
@@ -156,6 +183,15 @@ impl Reliable {
     }
 
     /// The largest packet [`send`](Self::send) takes, in bytes.
+    ///
+    /// ```
+    /// # use barewire_core::filter::reliable::{Reliable, ReliableConfig, SendError};
+    /// let mut end = Reliable::new(ReliableConfig { mtu: 1000, window_packets: 64, ..ReliableConfig::default() }, 1)?;
+    /// assert_eq!(end.payload_max(), 1000 - 56 - 8);
+    /// assert_eq!(end.send(end.payload_max() + 1, |_| {}), Err(SendError::TooLong));
+    /// assert_eq!(end.send(end.payload_max(), |_| {}), Ok(()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn payload_max(&self) -> usize {
         self.config.payload_max()
@@ -167,6 +203,16 @@ impl Reliable {
     /// The bytes `fill` finds are left over from earlier packets of this pair. It is not called if there is
     /// an error. The packet leaves with a later [`poll_transmit`](Self::poll_transmit), when the peer has
     /// room and the network too.
+    ///
+    /// ```
+    /// # use barewire_core::filter::reliable::{Reliable, ReliableConfig, SendError};
+    /// let mut end = Reliable::new(ReliableConfig { window_packets: 2, ..ReliableConfig::default() }, 1)?;
+    /// end.send(5, |packet| packet.copy_from_slice(b"hello"))?;
+    /// end.send(0, |_| {})?;
+    /// assert_eq!(end.unacked(), 2);
+    /// assert_eq!(end.send(0, |_| panic!("not called")), Err(SendError::Full));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`SendError::Full`] while every slot is taken: try again after the next datagram from the peer.
@@ -190,6 +236,22 @@ impl Reliable {
     }
 
     /// Takes in a datagram that came from the peer's address. Anything is safe to pass.
+    ///
+    /// ```
+    /// # use barewire_core::{filter::reliable::{Reliable, ReliableConfig}, time::Nanos};
+    /// # let mut a = Reliable::with_peer(ReliableConfig::default(), 1, 2)?;
+    /// # let mut b = Reliable::with_peer(ReliableConfig::default(), 2, 1)?;
+    /// # let mut datagram = Vec::new();
+    /// a.send(2, |packet| packet.copy_from_slice(b"hi"))?;
+    /// a.poll_transmit(Nanos::ZERO, &mut datagram);
+    /// b.on_datagram(Nanos::ZERO, &datagram);
+    /// b.on_datagram(Nanos::ZERO, &datagram);
+    /// datagram[57] ^= 1;
+    /// b.on_datagram(Nanos::ZERO, &datagram);
+    /// let stats = b.stats();
+    /// assert_eq!((stats.received, stats.duplicates, stats.invalid), (1, 1, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn on_datagram(&mut self, now: Nanos, bytes: &[u8]) {
         if self.state != State::Live {
             return;
@@ -216,12 +278,59 @@ impl Reliable {
     /// It is read in its slot. Dropping it consumes it and opens the window; [`leave`](Received::leave) keeps
     /// it for next time; [`hold`](Received::hold) makes it an owned value. What arrived before death can
     /// still be read after.
+    ///
+    /// ```
+    /// # use barewire_core::{filter::reliable::{Reliable, ReliableConfig}, time::Nanos};
+    /// # let mut a = Reliable::with_peer(ReliableConfig::default(), 1, 2)?;
+    /// # let mut b = Reliable::with_peer(ReliableConfig::default(), 2, 1)?;
+    /// # let mut wire = Vec::new();
+    /// # a.send(0, |_| {})?;
+    /// # a.poll_transmit(Nanos::ZERO, &mut wire);
+    /// # b.on_datagram(Nanos::ZERO, &wire);
+    /// # drop(b.recv());
+    /// # b.poll_transmit(Nanos::MILLI, &mut wire);
+    /// # a.on_datagram(Nanos::MILLI, &wire);
+    /// let mut datagrams = [Vec::new(), Vec::new()];
+    /// for (number, datagram) in (0..).zip(&mut datagrams) {
+    ///     a.send(1, |packet| packet[0] = number)?;
+    ///     a.poll_transmit(Nanos::MILLI, datagram);
+    /// }
+    /// b.on_datagram(Nanos::MILLI, &datagrams[1]);
+    /// assert!(b.recv().is_none(), "an earlier one is missing");
+    /// b.on_datagram(Nanos::MILLI, &datagrams[0]);
+    /// assert_eq!(b.recv().unwrap()[..], [0]);
+    /// assert_eq!(b.recv().unwrap()[..], [1]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn recv(&mut self) -> Option<Received<'_>> {
         Received::new(&mut self.receiver, &mut self.pool)
     }
 
     /// Gives back a packet that was [held](Received::hold); the window opens by one and the buffer is used
     /// again.
+    ///
+    /// ```
+    /// # use barewire_core::{filter::reliable::{Reliable, ReliableConfig}, time::Nanos};
+    /// # let config = ReliableConfig { window_packets: 1, ..ReliableConfig::default() };
+    /// # let mut a = Reliable::with_peer(config.clone(), 1, 2)?;
+    /// # let mut b = Reliable::with_peer(config, 2, 1)?;
+    /// # let (mut now, mut wire) = (Nanos::ZERO, Vec::new());
+    /// # let mut talk = |a: &mut Reliable, b: &mut Reliable| for _ in 0..3 {
+    /// #     now += Nanos::from_micros(100);
+    /// #     while a.poll_transmit(now, &mut wire) { b.on_datagram(now, &wire) }
+    /// #     while b.poll_transmit(now, &mut wire) { a.on_datagram(now, &wire) }
+    /// # };
+    /// a.send(1, |packet| packet[0] = 1)?;
+    /// talk(&mut a, &mut b);
+    /// let held = b.recv().expect("the first").hold();
+    /// a.send(1, |packet| packet[0] = 2)?;
+    /// talk(&mut a, &mut b);
+    /// assert!(b.recv().is_none(), "the window is one packet, and that is held");
+    /// b.release(held);
+    /// talk(&mut a, &mut b);
+    /// assert_eq!(b.recv().expect("the second")[..], [2]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn release(&mut self, packet: Held) {
         if self.receiver.give_back() {
             self.pool.give(packet.into_bytes());
@@ -229,7 +338,7 @@ impl Reliable {
     }
 
     /// The next [`poll_transmit`](Self::poll_transmit) says again what has come, whether or not that is due.
-    pub fn acknowledge(&mut self) {
+    pub(crate) fn acknowledge(&mut self) {
         self.receiver.ack_at_once();
     }
 
@@ -237,6 +346,18 @@ impl Reliable {
     ///
     /// To be called until it says false: after datagrams, after sends, after consumption, and at the
     /// [`deadline`](Self::deadline). No datagram is longer than the mtu.
+    ///
+    /// ```
+    /// # use barewire_core::{filter::reliable::{Reliable, ReliableConfig}, time::Nanos};
+    /// # let mut end = Reliable::with_peer(ReliableConfig::default(), 1, 2)?;
+    /// let mut datagram = b"what was there before".to_vec();
+    /// end.send(3, |packet| packet.copy_from_slice(b"new"))?;
+    /// assert!(end.poll_transmit(Nanos::ZERO, &mut datagram));
+    /// assert!(datagram.ends_with(b"new") && datagram.len() <= 1472);
+    /// assert!(!end.poll_transmit(Nanos::ZERO, &mut datagram), "that was all");
+    /// assert!(datagram.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn poll_transmit(&mut self, now: Nanos, out: &mut Vec<u8>) -> bool {
         let now = self.advance(now);
         out.clear();
@@ -266,6 +387,18 @@ impl Reliable {
 
     /// When [`poll_transmit`](Self::poll_transmit) next has something to do, if nothing else happens before.
     /// A time that has passed ([`Nanos::ZERO`] for one) means now, `None` means never.
+    ///
+    /// ```
+    /// # use barewire_core::{filter::reliable::{Reliable, ReliableConfig}, time::Nanos};
+    /// # let mut end = Reliable::with_peer(ReliableConfig::default(), 1, 2)?;
+    /// # let mut datagram = Vec::new();
+    /// assert_eq!(end.deadline(), None, "idle");
+    /// end.send(1, |packet| packet[0] = 7)?;
+    /// assert!(end.poll_transmit(Nanos::ZERO, &mut datagram));
+    /// let at = end.deadline().expect("an answer is due");
+    /// assert!(at > Nanos::ZERO && end.poll_transmit(at, &mut datagram), "none came: it says so again");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn deadline(&self) -> Option<Nanos> {
         if self.state != State::Live {
@@ -281,6 +414,21 @@ impl Reliable {
     }
 
     /// Whether the pair still works.
+    ///
+    /// ```
+    /// # use barewire_core::{filter::reliable::{DeadReason, Reliable, ReliableConfig, State}, time::Nanos};
+    /// # let mut end = Reliable::with_peer(ReliableConfig::default(), 1, 2)?;
+    /// # let mut datagram = Vec::new();
+    /// end.send(1, |packet| packet[0] = 7)?;
+    /// let mut now = Nanos::ZERO;
+    /// while end.state() == State::Live {
+    ///     while end.poll_transmit(now, &mut datagram) {} // nobody gets these
+    ///     now = end.deadline().unwrap_or(now);
+    /// }
+    /// assert_eq!(end.state(), State::Dead(DeadReason::Silent));
+    /// assert!(now >= ReliableConfig::default().dead_after);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn state(&self) -> State {
         self.state
@@ -288,6 +436,21 @@ impl Reliable {
 
     /// Packets taken by [`send`](Self::send) that are not known to have arrived; 0 means that all is
     /// delivered.
+    ///
+    /// ```
+    /// # use barewire_core::{filter::reliable::{Reliable, ReliableConfig}, time::Nanos};
+    /// # let mut a = Reliable::with_peer(ReliableConfig::default(), 1, 2)?;
+    /// # let mut b = Reliable::with_peer(ReliableConfig::default(), 2, 1)?;
+    /// # let mut wire = Vec::new();
+    /// a.send(1, |packet| packet[0] = 7)?;
+    /// a.poll_transmit(Nanos::ZERO, &mut wire);
+    /// b.on_datagram(Nanos::ZERO, &wire);
+    /// assert_eq!(a.unacked(), 1, "it has arrived, but nobody has said so");
+    /// b.poll_transmit(Nanos::MILLI, &mut wire);
+    /// a.on_datagram(Nanos::MILLI, &wire);
+    /// assert_eq!(a.unacked(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn unacked(&self) -> usize {
         self.sender.unacked()
@@ -295,18 +458,55 @@ impl Reliable {
 
     /// Since when the peer has owed us an answer; `None` while it owes none. A watchdog can call the peer
     /// suspect long before it is dead.
+    ///
+    /// ```
+    /// # use barewire_core::{filter::reliable::{Reliable, ReliableConfig}, time::Nanos};
+    /// # let mut end = Reliable::with_peer(ReliableConfig::default(), 1, 2)?;
+    /// end.send(1, |packet| packet[0] = 7)?;
+    /// assert_eq!(end.unanswered_since(), None, "nothing has left yet");
+    /// end.poll_transmit(Nanos::SECOND, &mut Vec::new());
+    /// assert_eq!(end.unanswered_since(), Some(Nanos::SECOND));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn unanswered_since(&self) -> Option<Nanos> {
         self.sender.unanswered_since()
     }
 
     /// The session of the peer, once it is known.
+    ///
+    /// ```
+    /// # use barewire_core::{filter::reliable::{Reliable, ReliableConfig}, time::Nanos};
+    /// let mut asker = Reliable::new(ReliableConfig::default(), 0xa)?;
+    /// let mut asked = Reliable::new(ReliableConfig::default(), 0xb)?;
+    /// # let mut wire = Vec::new();
+    /// asker.send(1, |packet| packet[0] = 7)?;
+    /// asker.poll_transmit(Nanos::ZERO, &mut wire);
+    /// asked.on_datagram(Nanos::ZERO, &wire);
+    /// assert_eq!(asker.peer_session(), None);
+    /// asked.poll_transmit(Nanos::ZERO, &mut wire);
+    /// asker.on_datagram(Nanos::ZERO, &wire);
+    /// assert_eq!(asker.peer_session(), Some(0xb));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn peer_session(&self) -> Option<u64> {
         self.session.peer()
     }
 
     /// What has happened so far, and where things stand.
+    ///
+    /// ```
+    /// # use barewire_core::{filter::reliable::{Reliable, ReliableConfig}, time::Nanos};
+    /// # let mut end = Reliable::with_peer(ReliableConfig::default(), 1, 2)?;
+    /// # let mut datagram = Vec::new();
+    /// end.send(1, |packet| packet[0] = 7)?;
+    /// end.poll_transmit(Nanos::ZERO, &mut datagram);
+    /// end.poll_transmit(end.deadline().unwrap(), &mut datagram);
+    /// let stats = end.stats();
+    /// assert_eq!((stats.sent, stats.retransmitted, stats.in_flight, stats.rtt), (2, 1, 1, None));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn stats(&self) -> ReliableStats {
         ReliableStats {

@@ -56,6 +56,14 @@ use state::State;
 /// A network in this process. Clones are the same network.
 ///
 /// See the [module](self) for an example.
+///
+/// ```
+/// use barewire_core::{Peer, sim::{Network, SimConfig}};
+/// let network = Network::new(2, SimConfig::default()).unwrap();
+/// let endpoint = network.clone().endpoint(Peer(1)).unwrap();
+/// assert_eq!(endpoint.size(), 2);
+/// assert!(network.endpoint(Peer(1)).is_err(), "the clone has opened it");
+/// ```
 #[derive(Clone, Debug)]
 pub struct Network {
     shared: Arc<Shared>,
