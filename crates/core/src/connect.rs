@@ -251,13 +251,28 @@ impl Endpoint {
             self.accept();
             self.greet();
         }
-        let entry = &mut self.peers[peer.index()];
+        self.note_end(peer, "its process ended or closed the connection".to_owned());
         if !self.inbound.iter().any(|slot| slot.peer == peer) {
-            self.lose(peer, "its process ended or closed the connection".to_owned());
-        } else if !entry.is_gone() {
-            entry.state = PeerState::Lost("its process ended or closed the connection".to_owned());
-            entry.refresh_fast();
+            self.lose(peer, String::new());
         }
+    }
+
+    /// The receiver of our ring is gone: in good order if it has said farewell, otherwise for this reason.
+    fn note_end(&mut self, peer: Peer, reason: String) {
+        let entry = &mut self.peers[peer.index()];
+        if entry.is_gone() {
+            return;
+        }
+        let left = match &mut entry.tx {
+            Tx::Ring(ring) => {
+                ring.poll_socket();
+                ring.has_left
+            }
+            Tx::Closed | Tx::Tcp(_) | Tx::Datagram(_) => false,
+        };
+        tracing::debug!(me = self.me.0, peer = peer.0, left, reason, "ended");
+        entry.state = if left { PeerState::Left } else { PeerState::Lost(reason) };
+        entry.refresh_fast();
     }
 
     /// A peer's first and last message may wait in a ring that has not been accepted yet, behind the news of its end.
@@ -350,11 +365,7 @@ impl Endpoint {
     #[cold]
     fn hear_of_end(&mut self, peer: Peer, reason: String) {
         self.let_everybody_in();
-        let entry = &mut self.peers[peer.index()];
-        if !entry.is_gone() {
-            entry.state = PeerState::Lost(reason);
-            entry.refresh_fast();
-        }
+        self.note_end(peer, reason);
         let slot = self.inbound_of(peer).map(|slot| (&mut slot.ready, slot.inbound.as_deref_mut()));
         match slot {
             Some((ready, Some(link))) => {
@@ -434,6 +445,13 @@ impl Drop for Endpoint {
         for peer in self.peers.iter_mut().filter(|peer| !matches!(peer.tx, Tx::Datagram(_))) {
             let _ = peer.tx.send(&mut self.pool, bye, crate::provider::Class::Control, |_| {});
         }
+        // Those whom we have only listened to have no ring of ours to find it in.
+        self.let_everybody_in();
+        for link in self.inbound.iter().filter_map(|slot| slot.inbound.as_ref()) {
+            if let Rx::Ring(ring) = &link.rx {
+                ring.say_farewell();
+            }
+        }
         self.linger();
         if self.datagrams.is_some() {
             self.linger_on_datagrams(bye);
@@ -447,6 +465,20 @@ mod tests {
     use crate::job::Job;
     use crate::wait::Waiting;
     use crate::{Config, Flow, Ignore, Incoming, Port};
+
+    #[test]
+    fn one_that_only_listened_leaves_in_good_order() {
+        let mut ends =
+            Job::threads(2).unwrap().into_iter().map(|job| Endpoint::open(job, Config::default()).unwrap());
+        let (mut stays, mut leaves) = (ends.next().unwrap(), ends.next().unwrap());
+        while stays.send(Peer(1), Port(1), 0, b"hello").is_err() {
+            leaves.progress(&mut Ignore, usize::MAX);
+        }
+        leaves.wait(&mut Ignore, None, |endpoint, _| endpoint.stats().received > 0).unwrap();
+        drop(leaves);
+        stays.wait(&mut Ignore, None, |endpoint, _| endpoint.is_gone(Peer(1))).unwrap();
+        assert_eq!(stays.peer_state(Peer(1)), PeerState::Left);
+    }
 
     #[test]
     fn the_only_message_of_one_who_leaves_arrives_before_its_end() {

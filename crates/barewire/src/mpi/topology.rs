@@ -72,8 +72,12 @@ impl Cart {
         if let Some(size) = sizes.iter().find(|&&size| size < 1) {
             return Err(Error::new(Class::Dims, format!("a dimension is {size}")));
         }
-        let product = sizes.iter().try_fold(1i32, |product, &size| product.checked_mul(size));
-        if product.is_none() || sizes.len() != rings.len() {
+        if sizes.len() != rings.len() {
+            let what =
+                format!("there are {} sizes, and {} say whether they are rings", sizes.len(), rings.len());
+            return Err(Error::new(Class::Dims, what));
+        }
+        if sizes.iter().try_fold(1i32, |product, &size| product.checked_mul(size)).is_none() {
             return Err(Error::new(Class::Dims, format!("{sizes:?} is too large a grid")));
         }
         Ok(Cart { sizes: sizes.to_vec(), rings: rings.to_vec() })
@@ -274,6 +278,10 @@ impl Graph {
                 ));
             }
             before = end;
+        }
+        if before as usize != edges.len() {
+            let what = format!("index {index:?} leaves some of {} edges to no node", edges.len());
+            return Err(Error::new(Class::Arg, what));
         }
         match edges.iter().find(|&&node| !(0..nodes).contains(&node)) {
             Some(node) => Err(Error::new(Class::Arg, format!("an edge leads to {node}, of {nodes} nodes"))),
@@ -566,6 +574,7 @@ mod tests {
         assert!(Graph::new(&[1, 2], &[1, 2]).is_err());
         assert!(Graph::new(&[2, 1], &[1, 0]).is_err());
         assert!(Graph::new(&[1, 3], &[1, 0]).is_err());
+        assert!(Graph::new(&[0, 1], &[0, 1]).is_err());
         let graph = Graph::new(&[0, 1], &[0]).unwrap();
         assert!(graph.neighbours(0).unwrap().is_empty());
         assert!(graph.neighbours(2).is_err());

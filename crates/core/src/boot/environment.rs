@@ -273,25 +273,29 @@ fn nearest(name: &str) -> &'static str {
     nearest.map_or(BOOT_FD, |(known, _)| known)
 }
 
-/// The number of insertions, deletions and replacements that turn one text into the other.
+/// The number of insertions, deletions, replacements and exchanges of neighbours that turn one text into the other.
 ///
 /// ```
 /// use barewire_core::boot::environment::edits;
 /// assert_eq!(edits("rendevous", "rendezvous"), 1);
 /// assert_eq!(edits("pear", "pair"), 2);
-/// assert_eq!(edits("flaw", "lawn"), 2);
+/// assert_eq!(edits("TPC", "TCP"), 1);
 /// ```
 pub fn edits(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, a) in from.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
+    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
+    let first: Vec<usize> = (0..=to.len()).collect();
+    let (mut above, mut row) = (first.clone(), first);
+    for (i, a) in from.iter().enumerate() {
+        let mut next = vec![i + 1];
         for (j, b) in to.iter().enumerate() {
-            let replaced = diagonal + usize::from(a != *b);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+            let kept = row[j] + usize::from(a != b);
+            let mut least = kept.min(row[j + 1] + 1).min(next[j] + 1);
+            if i > 0 && j > 0 && *a == to[j - 1] && from[i - 1] == *b {
+                least = least.min(above[j - 1] + 1);
+            }
+            next.push(least);
         }
+        above = std::mem::replace(&mut row, next);
     }
     row[to.len()]
 }
@@ -307,6 +311,8 @@ mod tests {
     #[test]
     fn edits_are_counted() {
         assert_eq!((edits("", "abc"), edits("kitten", "sitting"), edits("a", "a")), (3, 3, 0));
+        assert_eq!((edits("ab", "ba"), edits("flaw", "lawn"), edits("abcd", "badc")), (1, 2, 2));
+        assert_eq!(nearest("BAREWIRE_TPC"), "BAREWIRE_TCP");
     }
 
     #[test]

@@ -170,6 +170,9 @@ pub(crate) fn is_closed(socket: &OwnedFd) -> bool {
     }
 }
 
+/// What the receiver of a ring says before it closes its end in good order.
+pub(crate) const FAREWELL: &[u8] = b"bye";
+
 /// Sends one message with descriptors; never waits.
 pub(crate) fn send(socket: &OwnedFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); barewire_sys::rustix::cmsg_space!(ScmRights(FDS_MAX))];

@@ -62,6 +62,8 @@ pub(crate) struct RingTx {
     look_at: usize,
     pool_passed: bool,
     pub rung: u64,
+    /// The receiver has said farewell.
+    pub has_left: bool,
 }
 
 impl RingTx {
@@ -89,6 +91,7 @@ impl RingTx {
             stores: Stores::default(),
             look_at: CHUNKS_A_LOOK,
             rung: 0,
+            has_left: false,
         }
     }
 
@@ -280,7 +283,7 @@ impl RingTx {
         }
     }
 
-    /// Looks for the receiver's answer; false if the receiver is gone.
+    /// Looks for what the receiver says, its answer first and its farewell last; false if it is gone.
     pub fn poll_socket(&mut self) -> bool {
         let Some(socket) = &self.socket else { return true };
         if self.ringer.is_none() {
@@ -288,14 +291,20 @@ impl RingTx {
                 Ok(Some(ringer)) => {
                     ringer.ring();
                     self.ringer = Some(ringer);
-                    true
                 }
-                Ok(None) => true,
-                Err(_) => false,
+                Ok(None) => return true,
+                Err(_) => return false,
             }
-        } else {
-            !local::is_closed(&socket.fd)
         }
+        // There is one farewell; whoever says more is listened to again when everybody else was.
+        for _ in 0..2 {
+            match local::receive(&socket.fd) {
+                Ok(Some(letter)) => self.has_left |= letter.bytes == local::FAREWELL,
+                Ok(None) => return true,
+                Err(_) => return false,
+            }
+        }
+        true
     }
 
     pub fn socket(&self) -> Option<&OwnedFd> {
@@ -377,6 +386,12 @@ impl RingRx {
 
     pub fn socket(&self) -> Option<&OwnedFd> {
         self.socket.as_ref()
+    }
+
+    /// Tells the sender that we leave in good order.
+    pub fn say_farewell(&self) {
+        // One who does not hear it is gone, or has been flooding us.
+        let _ = self.socket.as_ref().map(|socket| local::send(socket, local::FAREWELL, &[]));
     }
 
     /// Whether there is nothing to take and nothing to give back.
