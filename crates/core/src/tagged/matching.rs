@@ -44,7 +44,7 @@ pub struct Want {
 impl Want {
     /// Whether a message fits.
     #[inline]
-    pub fn takes(&self, from: Peer, envelope: Envelope) -> bool {
+    pub(crate) fn takes(&self, from: Peer, envelope: Envelope) -> bool {
         self.context == envelope.context
             && self.from.is_none_or(|want| want == from)
             && match self.tag {

@@ -8,6 +8,7 @@
 //! Order: messages between two endpoints in one context are matched in the order in which they were sent.
 
 mod body;
+mod claim;
 mod fetch;
 mod matching;
 mod parts;
@@ -16,8 +17,9 @@ mod requests;
 mod send;
 
 pub use body::{Exported, Gather, Scatter, Sink, Source};
+pub use claim::Matched;
 pub use matching::{Envelope, Want};
-pub use receive::{Matched, Received};
+pub use receive::Received;
 pub use requests::{Failure, Note, Request, Status};
 pub use send::{Mode, Sent};
 
