@@ -17,6 +17,22 @@ use crate::incoming::{Ahead, Flow, Incoming, Whole};
 use crate::{Peer, Port};
 
 /// How far a receive has come.
+///
+/// ```
+/// use barewire_core::tagged::{Envelope, Received, Sink, Tagged, Want};
+/// # use barewire_sys::userbuf::UserBuf;
+/// # use barewire_core::{Config, Endpoint, job::Job};
+/// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+/// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+/// let want = Want { context: 1, from: Some(me), tag: Some(7) };
+/// let early = tagged.receive(&mut endpoint, want, Sink::User(UserBuf::EMPTY));
+/// for _ in 0..2 {
+///     tagged.send_now(&mut endpoint, me, Envelope { context: 1, tag: 7 }, UserBuf::EMPTY).unwrap();
+/// }
+/// endpoint.progress(&mut tagged, usize::MAX);
+/// let late = tagged.receive(&mut endpoint, want, Sink::User(UserBuf::EMPTY));
+/// assert!(matches!((early, late), (Received::Pending(early), Received::Done(_)) if tagged.is_done(early)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// The message had arrived and is in place.
@@ -70,6 +86,22 @@ pub(super) struct Offer {
 
 impl Tagged {
     /// Receives a message that fits `want` into `sink`.
+    ///
+    /// ```
+    /// use barewire_core::tagged::{Envelope, Mode, Received, Sink, Source, Tagged, Want};
+    /// # use barewire_core::{Config, Endpoint, job::Job, region::Memory};
+    /// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+    /// let (from, to, mut seen) = (Memory::private(2), Memory::private(2), [0; 2]);
+    /// let any = Want { context: 1, from: None, tag: None };
+    /// let received = tagged.receive(&mut endpoint, any, Sink::Memory(to.clone(), 0, 2));
+    /// let Received::Pending(receive) = received else { panic!("nothing was sent") };
+    /// assert!(from.write(0, b"hi"));
+    /// tagged.send(&mut endpoint, me, Envelope { context: 1, tag: 12 }, Mode::Standard, 2, Source::Memory(from, 0)).unwrap();
+    /// endpoint.wait(&mut tagged, None, |_, tagged| tagged.is_done(receive)).unwrap();
+    /// assert!(to.read(0, &mut seen));
+    /// assert_eq!((tagged.take(receive).unwrap().tag, &seen), (12, b"hi"));
+    /// ```
     #[inline(always)]
     pub fn receive(&mut self, endpoint: &mut Endpoint, want: Want, sink: Sink) -> Received {
         if !self.waiting.is_empty() || want.from.is_some_and(|from| endpoint.is_told_lost(from)) {
@@ -81,6 +113,19 @@ impl Tagged {
     /// Posts a receive into a caller's buffer, from one peer and with one tag, if no message waits and the peer is there; `None` if not,
     /// and nothing has happened. Then [`Tagged::receive`] is the way. The note comes back with [`Tagged::take_good`].
     /// [`Tagged::send_now`] has an example.
+    ///
+    /// ```
+    /// use barewire_core::tagged::{Envelope, Tagged};
+    /// # use barewire_sys::userbuf::UserBuf;
+    /// # use barewire_core::{Config, Endpoint, job::Job};
+    /// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+    /// let (envelope, other) = (Envelope { context: 1, tag: 7 }, Envelope { context: 1, tag: 8 });
+    /// assert!(tagged.post_now(&endpoint, me, envelope, UserBuf::EMPTY, [0; 2]).is_some());
+    /// tagged.send_now(&mut endpoint, me, other, UserBuf::EMPTY).unwrap();
+    /// endpoint.progress(&mut tagged, usize::MAX);
+    /// assert!(tagged.post_now(&endpoint, me, other, UserBuf::EMPTY, [0; 2]).is_none(), "a message waits");
+    /// ```
     #[inline(always)]
     pub fn post_now(
         &mut self,
@@ -192,6 +237,21 @@ impl Tagged {
     /// Takes back a receive whose message has not come, or a send that has not left; the request then ends as cancelled. A send
     /// that has been offered is recalled: it ends as cancelled or, if its receive has been found meanwhile, as usual. True if
     /// it has ended. [`Tagged::break_off`] also ends what has begun.
+    ///
+    /// ```
+    /// use barewire_core::tagged::{Envelope, Failure, Mode, Sent, Source, Tagged, Want};
+    /// # use barewire_core::{Config, Endpoint, job::Job, region::Memory};
+    /// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+    /// let (envelope, long) = (Envelope { context: 1, tag: 7 }, Source::Memory(Memory::private(1 << 20), 0));
+    /// let sent = tagged.send(&mut endpoint, me, envelope, Mode::Standard, 1 << 20, long).unwrap();
+    /// let Sent::Pending(send) = sent else { panic!("nobody has asked for it") };
+    /// endpoint.progress(&mut tagged, usize::MAX);
+    /// assert!(!tagged.cancel(&mut endpoint, send), "it has been offered, and is recalled");
+    /// endpoint.wait(&mut tagged, None, |_, tagged| tagged.is_done(send)).unwrap();
+    /// assert_eq!(tagged.take(send).unwrap().failure, Some(Failure::Cancelled));
+    /// assert_eq!(tagged.probe(&Want { context: 1, from: None, tag: Some(7) }), None);
+    /// ```
     pub fn cancel(&mut self, endpoint: &mut Endpoint, request: Request) -> bool {
         if let Some(&State::Offered { to, .. }) = self.requests.get(request) {
             // Should the peer be gone, its loss ends the send.
@@ -248,6 +308,19 @@ impl Tagged {
     /// Ends a request now, however far it has come; false if it has ended already. Its buffer is not touched any more. What
     /// has left stays sent; a receive whose message is on its way leaves it unreceived, and a receiver whose sender breaks
     /// off sees its receive end as cancelled.
+    ///
+    /// ```
+    /// use barewire_core::tagged::{Envelope, Failure, Mode, Sent, Source, Tagged};
+    /// # use barewire_core::{Config, Endpoint, job::Job, region::Memory};
+    /// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+    /// let (envelope, long) = (Envelope { context: 1, tag: 7 }, Source::Memory(Memory::private(1 << 20), 0));
+    /// let sent = tagged.send(&mut endpoint, me, envelope, Mode::Standard, 1 << 20, long).unwrap();
+    /// let Sent::Pending(send) = sent else { panic!("nobody has asked for it") };
+    /// assert!(tagged.break_off(&mut endpoint, send), "at once, though it has been offered");
+    /// assert!(!tagged.break_off(&mut endpoint, send), "it has ended already");
+    /// assert_eq!(tagged.take(send).unwrap().failure, Some(Failure::Cancelled));
+    /// ```
     pub fn break_off(&mut self, endpoint: &mut Endpoint, request: Request) -> bool {
         if self.withdraw(request) {
             return true;
