@@ -295,8 +295,10 @@ impl Endpoint {
     /// ```
     /// use barewire_core::{Config, Endpoint, Port, job::Job};
     /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
-    /// let me = endpoint.me();
+    /// let (me, mut got) = (endpoint.me(), [0; 6]);
     /// endpoint.send_with(me, Port(0), 0, 6, |wire| { wire.write(b"two "); wire.write(b"me"); }).unwrap();
+    /// assert_eq!(endpoint.expect(me, Port(0), 0, 6, |mut packet| { packet.read(&mut got); }), Some(6));
+    /// assert_eq!(&got, b"two me");
     /// ```
     #[inline(always)]
     pub fn send_with(

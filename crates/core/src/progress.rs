@@ -108,6 +108,7 @@ impl Endpoint {
     ///     taken = endpoint.progress(&mut Ignore, usize::MAX);
     ///     endpoint.looked(taken);
     /// }
+    /// assert_eq!(taken, 1);
     /// ```
     #[inline]
     pub fn looked(&mut self, taken: usize) {

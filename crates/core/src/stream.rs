@@ -53,7 +53,17 @@ pub struct Sending {
 
 impl Sending {
     /// Bytes not pushed yet.
-    pub(crate) fn remaining(&self) -> u64 {
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Port, job::Job};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let mut sending = endpoint.begin(endpoint.me(), Port(1), 0, 100).unwrap();
+    /// endpoint.push(&mut sending, &[7; 30]).unwrap();
+    /// assert_eq!((sending.remaining(), sending.sent()), (70, 30));
+    /// endpoint.end(&mut sending).unwrap();
+    /// assert_eq!((sending.remaining(), sending.sent()), (0, 30), "it ended early");
+    /// ```
+    pub fn remaining(&self) -> u64 {
         self.total - self.sent
     }
 
@@ -92,7 +102,17 @@ impl Sending {
     }
 
     /// Where it goes.
-    pub(crate) fn to(&self) -> Peer {
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Peer, Port, job::Job};
+    /// # let mut jobs = Job::threads(3).unwrap().into_iter();
+    /// # let mut open = || Endpoint::open(jobs.next().unwrap(), Config::default()).unwrap();
+    /// # let (mut endpoint, _others) = (open(), [open(), open()]);
+    /// let mut open = [1, 2].map(|peer| endpoint.begin(Peer(peer), Port(1), 0, 10).unwrap()).into_iter().collect::<Vec<_>>();
+    /// open.retain(|sending| sending.to() != Peer(1));
+    /// assert_eq!(open.len(), 1, "nothing is left for a peer that was given up");
+    /// ```
+    pub fn to(&self) -> Peer {
         self.to
     }
 
