@@ -1,6 +1,17 @@
 //! The endpoint: one thread's door to its peers.
 //!
 //! This file opens an endpoint and sends; `progress` receives, `connect` finds and loses peers, `wait` waits.
+//!
+//! ```
+//! use barewire_core::{Config, Endpoint, Ignore, Port, job::Job};
+//! let mut jobs = Job::threads(2).unwrap().into_iter();
+//! let mut open = || Endpoint::open(jobs.next().unwrap(), Config::default()).unwrap();
+//! let (mut here, mut there) = (open(), open());
+//! here.send(there.me(), Port(1), 0, b"across").unwrap();
+//! there.wait(&mut Ignore, None, |there, _| there.stats().received_bytes == 6).unwrap();
+//! ```
+
+mod outbox;
 
 use std::collections::VecDeque;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -33,6 +44,14 @@ use crate::wire::{self, Head};
 use crate::{Peer, Port};
 
 /// One thread's door to its peers. `Send`, not `Sync`: give each thread its own.
+///
+/// ```
+/// use barewire_core::{Config, Endpoint, Ignore, Port, job::Job};
+/// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+/// endpoint.send(endpoint.me(), Port(1), 0, b"sent by one thread").unwrap();
+/// let other = std::thread::spawn(move || endpoint.progress(&mut Ignore, usize::MAX));
+/// assert_eq!(other.join().unwrap(), 1, "and taken by another, which has the endpoint now");
+/// ```
 #[derive(Debug)]
 pub struct Endpoint {
     pub(crate) guard: fork::Guard,
@@ -224,12 +243,26 @@ impl Endpoint {
     }
 
     /// This endpoint's own number.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Peer, job::Job};
+    /// let last = Job::threads(3).unwrap().pop().unwrap();
+    /// let endpoint = Endpoint::open(last, Config::default()).unwrap();
+    /// assert_eq!(endpoint.me(), Peer(2));
+    /// ```
     #[inline]
     pub fn me(&self) -> Peer {
         self.me
     }
 
     /// How many endpoints the job has.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Peer, job::Job};
+    /// let endpoint = Endpoint::open(Job::threads(3).unwrap().pop().unwrap(), Config::default()).unwrap();
+    /// let next = Peer((endpoint.me().0 + 1) % endpoint.size());
+    /// assert_eq!(next, Peer(0), "the third of three is followed by the first");
+    /// ```
     #[inline]
     pub fn size(&self) -> u32 {
         self.peers.len() as u32
@@ -238,6 +271,18 @@ impl Endpoint {
     /// Sends one short message. [`SendError::Full`] if the receiver cannot hold it now; then nothing was sent.
     /// Over TCP a message that closely follows another waits for the next `progress` or [`Endpoint::flush`], to travel
     /// together with what comes after it.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Ignore, Port, SendError, job::Job};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let (me, port, mut sent) = (endpoint.me(), Port(1), 0);
+    /// while endpoint.send(me, port, sent, &[7; 1000]).is_ok() {
+    ///     sent += 1;
+    /// }
+    /// assert_eq!(endpoint.send(me, port, sent, &[7; 1000]), Err(SendError::Full));
+    /// assert_eq!(endpoint.progress(&mut Ignore, usize::MAX) as u64, sent, "the receiver takes all of them");
+    /// assert_eq!(endpoint.send(me, port, sent, &[7; 1000]), Ok(()));
+    /// ```
     #[inline(always)]
     pub fn send(&mut self, to: Peer, port: Port, imm: u64, payload: &[u8]) -> Result<(), SendError> {
         self.send_with(to, port, imm, payload.len(), |wire| {
@@ -250,8 +295,10 @@ impl Endpoint {
     /// ```
     /// use barewire_core::{Config, Endpoint, Port, job::Job};
     /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
-    /// let me = endpoint.me();
+    /// let (me, mut got) = (endpoint.me(), [0; 6]);
     /// endpoint.send_with(me, Port(0), 0, 6, |wire| { wire.write(b"two "); wire.write(b"me"); }).unwrap();
+    /// assert_eq!(endpoint.expect(me, Port(0), 0, 6, |mut packet| { packet.read(&mut got); }), Some(6));
+    /// assert_eq!(&got, b"two me");
     /// ```
     #[inline(always)]
     pub fn send_with(
@@ -322,6 +369,18 @@ impl Endpoint {
 
     /// Sends one short message that must not be refused for want of room: an answer that a handler owes. If there is no
     /// room it waits in the outbox, ahead of everything sent later. Whoever uses this bounds how many answers can be owed.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Flow, Incoming, Port, SendError, job::Job};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let (me, owed, mut came) = (endpoint.me(), 100, 0);
+    /// while endpoint.send(me, Port(1), 0, b"").is_ok() {}
+    /// (0..owed).for_each(|_| endpoint.reply(me, Port(2), 0, b"owed").unwrap());
+    /// assert!(endpoint.stats().deferred > 0, "some of them found no room");
+    /// while came < owed {
+    ///     endpoint.progress(&mut |_: &mut Endpoint, p: Incoming<'_>| { came += p.port.0 / 2; Flow::Continue }, usize::MAX);
+    /// }
+    /// ```
     pub fn reply(&mut self, to: Peer, port: Port, imm: u64, payload: &[u8]) -> Result<(), SendError> {
         self.reply_with(to, port, imm, payload.len(), |wire| {
             wire.write(payload);
@@ -329,6 +388,23 @@ impl Endpoint {
     }
 
     /// [`Endpoint::reply`] with a payload of `len` bytes that `fill` writes.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Flow, Incoming, Port, job::Job};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let (question, answer, mut sum) = (Port(1), Port(2), None);
+    /// endpoint.send(endpoint.me(), question, 40, b"").unwrap();
+    /// let mut handler = |endpoint: &mut Endpoint, mut packet: Incoming<'_>| {
+    ///     if packet.port == question {
+    ///         endpoint.reply_with(packet.from, answer, 0, 8, |wire| wire.write_u64(packet.imm + 2)).unwrap();
+    ///     } else {
+    ///         sum = packet.read_u64();
+    ///     }
+    ///     Flow::Continue
+    /// };
+    /// (0..2).for_each(|_| drop(endpoint.progress(&mut handler, usize::MAX)));
+    /// assert_eq!(sum, Some(42));
+    /// ```
     #[inline]
     pub fn reply_with(
         &mut self,
@@ -364,6 +440,15 @@ impl Endpoint {
     }
 
     /// The longest message that [`Endpoint::send`] takes for this peer.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Port, SendError, job::Job};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let (me, max) = (endpoint.me(), endpoint.message_max(endpoint.me()));
+    /// let bytes = vec![0; max + 1];
+    /// assert_eq!(endpoint.send(me, Port(1), 0, &bytes), Err(SendError::TooLong { len: max + 1, max }));
+    /// assert_eq!(endpoint.send(me, Port(1), 0, &bytes[1..]), Ok(()));
+    /// ```
     pub fn message_max(&self, to: Peer) -> usize {
         self.peers.get(to.index()).map_or(0, |peer| match (&peer.tx, &self.datagrams) {
             (Tx::Closed, Some(datagrams)) if to != self.me => datagrams.payload_max(),
@@ -378,6 +463,17 @@ impl Endpoint {
     }
 
     /// How a peer is doing.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Ignore, Peer, PeerState, Port, job::Job};
+    /// # let mut jobs = Job::threads(2).unwrap().into_iter();
+    /// # let mut open = || Endpoint::open(jobs.next().unwrap(), Config::default()).unwrap();
+    /// let (mut here, mut there, other) = (open(), open(), Peer(1));
+    /// assert_eq!(here.peer_state(other), PeerState::Unknown);
+    /// there.send(Peer(0), Port(1), 0, b"my only word").unwrap();
+    /// drop(there);
+    /// here.wait(&mut Ignore, None, |here, _| here.peer_state(other) == PeerState::Left).unwrap();
+    /// ```
     pub fn peer_state(&self, peer: Peer) -> PeerState {
         self.peers.get(peer.index()).map_or(PeerState::Unknown, |peer| peer.state.clone())
     }
@@ -401,6 +497,17 @@ impl Endpoint {
     }
 
     /// What passed between this endpoint and `peer`.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Ignore, Peer, Port, job::Job};
+    /// let mut endpoint = Endpoint::open(Job::threads(2).unwrap().remove(0), Config::default()).unwrap();
+    /// let me = endpoint.me();
+    /// endpoint.send(me, Port(1), 0, b"three").unwrap();
+    /// endpoint.send(me, Port(1), 0, b"words").unwrap();
+    /// endpoint.progress(&mut Ignore, usize::MAX);
+    /// let stats = endpoint.peer_stats(me);
+    /// assert_eq!((stats.sent, stats.received_bytes, endpoint.peer_stats(Peer(1)).sent), (2, 10, 0));
+    /// ```
     pub fn peer_stats(&self, peer: Peer) -> Stats {
         self.peers.get(peer.index()).map_or_else(Stats::default, |peer| {
             let mut stats = peer.stats;
@@ -414,6 +521,17 @@ impl Endpoint {
     }
 
     /// What passed between this endpoint and all its peers.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Peer, Port, job::Job};
+    /// # let mut jobs = Job::threads(2).unwrap().into_iter();
+    /// # let mut open = || Endpoint::open(jobs.next().unwrap(), Config::default()).unwrap();
+    /// let (mut here, _there) = (open(), open());
+    /// for peer in [Peer(0), Peer(1), Peer(1)] {
+    ///     here.send(peer, Port(1), 0, b"1234").unwrap();
+    /// }
+    /// assert_eq!((here.stats().sent, here.stats().sent_bytes, here.peer_stats(Peer(1)).sent), (3, 12, 2));
+    /// ```
     pub fn stats(&self) -> Stats {
         let mut all = Stats::default();
         (0..self.size()).for_each(|peer| all += self.peer_stats(Peer(peer)));
@@ -433,6 +551,21 @@ impl Endpoint {
     }
 
     /// The descriptor to wait on with poll, epoll or an async runtime. Call [`Endpoint::doze`] before waiting.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Ignore, Peer, Port, job::Job};
+    /// use barewire_sys::rustix::event::{PollFd, PollFlags, poll};
+    /// # let mut jobs = Job::threads(2).unwrap().into_iter();
+    /// # let mut open = || Endpoint::open(jobs.next().unwrap(), Config::default()).unwrap();
+    /// let (mut here, mut there) = (open(), open());
+    /// let sender = std::thread::spawn(move || here.send(Peer(1), Port(1), 0, b"wake up").map(|()| here));
+    /// while there.progress(&mut Ignore, usize::MAX) == 0 {
+    ///     if there.doze() {
+    ///         poll(&mut [PollFd::new(&there.fd(), PollFlags::IN)], None).unwrap();
+    ///     }
+    /// }
+    /// assert!(sender.join().unwrap().is_ok());
+    /// ```
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.poller.fd()
     }
@@ -514,90 +647,5 @@ impl Endpoint {
             self.starving.push(to);
         }
         Err(SendError::Full)
-    }
-
-    /// Before sleeping: asks every receiver we found no room at to ring when it has some.
-    pub(crate) fn want_room(&mut self) {
-        for to in &self.starving {
-            if let Tx::Ring(ring) = &self.peers[to.index()].tx {
-                ring.want_room();
-            }
-        }
-    }
-
-    /// Whether a receiver we found no room at has given some back since.
-    pub(crate) fn found_room(&mut self) -> bool {
-        let before = self.starving.len();
-        let mut starving = std::mem::take(&mut self.starving);
-        starving.retain(|to| {
-            let peer = &mut self.peers[to.index()];
-            let still = match &mut peer.tx {
-                Tx::Ring(ring) => peer.starved_at == Some(ring.freed()),
-                Tx::Tcp(tcp) => peer.starved_at == Some(tcp.freed()),
-                Tx::Datagram(link) => peer.starved_at == Some(link.freed()),
-                Tx::Closed => false,
-            };
-            if !still {
-                peer.starved_at = None;
-            }
-            still
-        });
-        self.starving = starving;
-        self.starving.len() < before
-    }
-
-    /// Sends one packet, or puts it into the outbox if there is no room.
-    pub(crate) fn send_or_defer(
-        &mut self,
-        to: Peer,
-        head: Head,
-        fill: impl FnOnce(&mut WireMut<'_>),
-    ) -> Result<(), SendError> {
-        let mut fill = Some(fill);
-        let sent = self.send_packet(to, head, Class::Control, |wire| {
-            if let Some(fill) = fill.take() {
-                fill(wire);
-            }
-        });
-        let (Err(SendError::Full), Some(fill)) = (sent, fill) else { return sent };
-        let mut payload = vec![0; head.len as usize];
-        fill(&mut WireMut::new(&mut payload));
-        let peer = &mut self.peers[to.index()];
-        if peer.outbox.is_empty() {
-            self.deferring.push(to);
-        }
-        peer.outbox.push_back((head, payload));
-        peer.stats.deferred += 1;
-        peer.refresh_fast();
-        Ok(())
-    }
-
-    /// Sends what waits in outboxes, as far as there is room.
-    pub(crate) fn flush_outboxes(&mut self) {
-        let mut waiting = std::mem::take(&mut self.deferring);
-        let deferring = if self.datagrams.is_some() { waiting.clone() } else { Vec::new() };
-        waiting.retain(|&to| {
-            let peer = &mut self.peers[to.index()];
-            while let Some((head, payload)) = peer.outbox.front() {
-                let fill = |wire: &mut WireMut<'_>| {
-                    wire.write(payload);
-                };
-                if peer.tx.send(&mut self.pool, *head, Class::Control, fill).is_err() {
-                    return true;
-                }
-                peer.stats.count_sent(head.len as usize);
-                peer.outbox.pop_front();
-                if peer.tx.wants_listing() {
-                    self.sockets.list(to);
-                }
-            }
-            peer.refresh_fast();
-            false
-        });
-        for &to in &waiting {
-            let _ = self.starve(to);
-        }
-        self.deferring.extend(waiting);
-        deferring.into_iter().for_each(|to| self.transmit_to(to));
     }
 }

@@ -65,6 +65,13 @@ pub use stats::Stats;
 pub use stream::Sending;
 
 /// A peer of an endpoint: in a job, its rank.
+///
+/// ```
+/// use barewire_core::{Config, Endpoint, Peer, job::Job};
+/// let endpoint = Endpoint::open(Job::threads(3).unwrap().remove(1), Config::default()).unwrap();
+/// let others: Vec<Peer> = (0..endpoint.size()).map(Peer).filter(|&peer| peer != endpoint.me()).collect();
+/// assert_eq!(others, [Peer(0), Peer(2)]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Peer(pub u32);
 
@@ -82,5 +89,21 @@ impl std::fmt::Display for Peer {
 }
 
 /// A handler at a peer. What the numbers mean is up to the layer that sends and the layer that delivers.
+///
+/// ```
+/// use barewire_core::{Config, Endpoint, Flow, Incoming, Port, job::Job};
+/// const ADD: Port = Port(1);
+/// const SUBTRACT: Port = Port(2);
+/// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+/// let (me, mut sum) = (endpoint.me(), 0);
+/// endpoint.send(me, ADD, 10, b"").unwrap();
+/// endpoint.send(me, SUBTRACT, 3, b"").unwrap();
+/// let mut handlers = |_: &mut Endpoint, packet: Incoming<'_>| {
+///     sum = if packet.port == ADD { sum + packet.imm } else { sum - packet.imm };
+///     Flow::Continue
+/// };
+/// endpoint.progress(&mut handlers, usize::MAX);
+/// assert_eq!(sum, 7);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Port(pub u16);

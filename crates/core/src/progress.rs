@@ -49,6 +49,16 @@ impl From<Flow> for Handled {
 impl Endpoint {
     /// Takes packets that have arrived and hands them to `deliver`, until none are left, about `budget` bytes have been
     /// taken (the last packet may overshoot), or a handler says [`Flow::Quit`]. Never waits. Says how many packets it took.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Ignore, Port, job::Job};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let me = endpoint.me();
+    /// (0..3).for_each(|_| endpoint.send(me, Port(1), 0, &[7; 100]).unwrap());
+    /// assert_eq!(endpoint.progress(&mut Ignore, 150), 2, "the second one goes past the budget");
+    /// assert_eq!(endpoint.progress(&mut Ignore, usize::MAX), 1);
+    /// assert_eq!(endpoint.progress(&mut Ignore, usize::MAX), 0, "nothing has arrived, and it does not wait");
+    /// ```
     #[inline]
     pub fn progress<D: Deliver>(&mut self, deliver: &mut D, budget: usize) -> usize {
         let mut budget = Budget::new(budget);
@@ -98,6 +108,7 @@ impl Endpoint {
     ///     taken = endpoint.progress(&mut Ignore, usize::MAX);
     ///     endpoint.looked(taken);
     /// }
+    /// assert_eq!(taken, 1);
     /// ```
     #[inline]
     pub fn looked(&mut self, taken: usize) {

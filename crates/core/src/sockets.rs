@@ -318,6 +318,7 @@ impl Endpoint {
     /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
     /// endpoint.send(endpoint.me(), Port(0), 0, b"off you go").unwrap();
     /// endpoint.flush();
+    /// assert!(endpoint.flush_to(endpoint.me()), "nothing is left to flush");
     /// ```
     #[inline]
     pub fn flush(&mut self) {

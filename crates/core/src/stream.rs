@@ -2,6 +2,18 @@
 //!
 //! The sender holds a [`Sending`] and pushes bytes into it as room appears, so several long messages to one peer, or to
 //! many, advance side by side. The receiver's link keeps a table of the messages that are open.
+//!
+//! ```
+//! use barewire_core::{Config, Endpoint, Flow, Incoming, Port, job::Job};
+//! let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+//! let (me, port) = (endpoint.me(), Port(1));
+//! let mut both = [7, 8].map(|imm| endpoint.begin(me, port, imm, 3000).unwrap());
+//! both.iter_mut().for_each(|sending| assert_eq!(endpoint.push(sending, &[0; 1000]), Ok(1000)));
+//! both.iter_mut().for_each(|sending| assert_eq!(endpoint.push(sending, &[0; 2000]), Ok(2000)));
+//! let mut ended = Vec::new();
+//! endpoint.progress(&mut |_: &mut Endpoint, p: Incoming<'_>| { ended.extend(p.is_last().then_some(p.imm)); Flow::Continue }, usize::MAX);
+//! assert_eq!(ended, [7, 8], "they came side by side");
+//! ```
 
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
@@ -16,6 +28,17 @@ use barewire_sys::wirebuf::{WireMut, WireRef};
 const DIRECT_BYTES_MIN: usize = 8 << 10;
 
 /// A long message on its way out.
+///
+/// ```
+/// use barewire_core::{Config, Endpoint, Ignore, Port, Sending, job::Job};
+/// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+/// let mut sending: Sending = endpoint.begin(endpoint.me(), Port(1), 0, 10).unwrap();
+/// for part in [&b"long"[..], b"winded"] {
+///     endpoint.push(&mut sending, part).unwrap();
+/// }
+/// assert!(sending.is_done());
+/// assert_eq!(endpoint.progress(&mut Ignore, usize::MAX), 2, "it went in two packets");
+/// ```
 #[derive(Debug)]
 #[must_use = "a message that is never finished keeps its receiver waiting"]
 pub struct Sending {
@@ -30,11 +53,31 @@ pub struct Sending {
 
 impl Sending {
     /// Bytes not pushed yet.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Port, job::Job};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let mut sending = endpoint.begin(endpoint.me(), Port(1), 0, 100).unwrap();
+    /// endpoint.push(&mut sending, &[7; 30]).unwrap();
+    /// assert_eq!((sending.remaining(), sending.sent()), (70, 30));
+    /// endpoint.end(&mut sending).unwrap();
+    /// assert_eq!((sending.remaining(), sending.sent()), (0, 30), "it ended early");
+    /// ```
     pub fn remaining(&self) -> u64 {
         self.total - self.sent
     }
 
     /// Bytes pushed so far.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Ignore, Port, job::Job};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let bytes = vec![7; 8 << 20];
+    /// let mut sending = endpoint.begin(endpoint.me(), Port(1), 0, bytes.len() as u64).unwrap();
+    /// let pushed = endpoint.push(&mut sending, &bytes).unwrap();
+    /// assert_eq!(sending.sent(), pushed as u64);
+    /// assert!(pushed < bytes.len(), "there is not room for so much: go on from here");
+    /// ```
     pub fn sent(&self) -> u64 {
         self.sent
     }
@@ -45,11 +88,30 @@ impl Sending {
     }
 
     /// Whether the whole message is on its way.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Ignore, Port, job::Job};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let mut empty = endpoint.begin(endpoint.me(), Port(1), 0, 0).unwrap();
+    /// assert!(!empty.is_done(), "even a message without bytes has to be pushed once");
+    /// endpoint.push(&mut empty, b"").unwrap();
+    /// assert!(empty.is_done());
+    /// ```
     pub fn is_done(&self) -> bool {
         self.begun && self.sent == self.total
     }
 
     /// Where it goes.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Peer, Port, job::Job};
+    /// # let mut jobs = Job::threads(3).unwrap().into_iter();
+    /// # let mut open = || Endpoint::open(jobs.next().unwrap(), Config::default()).unwrap();
+    /// # let (mut endpoint, _others) = (open(), [open(), open()]);
+    /// let mut open = [1, 2].map(|peer| endpoint.begin(Peer(peer), Port(1), 0, 10).unwrap()).into_iter().collect::<Vec<_>>();
+    /// open.retain(|sending| sending.to() != Peer(1));
+    /// assert_eq!(open.len(), 1, "nothing is left for a peer that was given up");
+    /// ```
     pub fn to(&self) -> Peer {
         self.to
     }
@@ -96,6 +158,19 @@ impl Endpoint {
 
     /// Pushes as much of `bytes` into the message as there is room for and says how much that was;
     /// [`SendError::Full`] if there is no room at all. Bytes beyond the announced length are not taken.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Ignore, Port, SendError, job::Job};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let (me, bytes) = (endpoint.me(), vec![0; 8 << 20]);
+    /// let mut short = endpoint.begin(me, Port(1), 0, 4).unwrap();
+    /// assert_eq!(endpoint.push(&mut short, b"four, not all"), Ok(4));
+    /// let mut long = endpoint.begin(me, Port(1), 0, 8 << 20).unwrap();
+    /// while endpoint.push(&mut long, &bytes[..1 << 20]).is_ok() {}
+    /// assert_eq!(endpoint.push(&mut long, &bytes), Err(SendError::Full));
+    /// endpoint.progress(&mut Ignore, usize::MAX);
+    /// assert!(endpoint.push(&mut long, &bytes).is_ok(), "the receiver has made room");
+    /// ```
     pub fn push(&mut self, sending: &mut Sending, bytes: &[u8]) -> Result<usize, SendError> {
         let whole = usize::try_from(sending.total).is_ok_and(|total| bytes.len() >= total);
         let fill = |at: u64, wire: &mut WireMut<'_>| {
@@ -127,6 +202,18 @@ impl Endpoint {
     }
 
     /// Sends the message's next packet with at most `available` bytes, written by `fill(wire, n)`; says what `n` was.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Flow, Incoming, Port, job::Job};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let (mut sending, mut got) = (endpoint.begin(endpoint.me(), Port(1), 0, 6).unwrap(), Vec::new());
+    /// for part in [b"ab", b"cd", b"ef"] {
+    ///     // Written straight into wire memory, with no buffer between.
+    ///     assert_eq!(endpoint.push_packet(&mut sending, 2, |wire, n| { wire.write(&part[..n]); }), Ok(2));
+    /// }
+    /// endpoint.progress(&mut |_: &mut Endpoint, mut p: Incoming<'_>| { got.push(p.to_vec()); Flow::Continue }, usize::MAX);
+    /// assert_eq!(got, [b"ab", b"cd", b"ef"]);
+    /// ```
     pub fn push_packet(
         &mut self,
         sending: &mut Sending,

@@ -5,6 +5,16 @@
 //! lets others run and costs little. Sleeping costs nothing and takes tens of microseconds to end.
 //!
 //! A wait that goes on for long is reported, with who waits for whom and what is on its way: a hang that explains itself.
+//!
+//! ```
+//! use barewire_core::{Config, Endpoint, Ignore, Peer, Port, job::Job};
+//! # let mut jobs = Job::threads(2).unwrap().into_iter();
+//! # let mut open = || Endpoint::open(jobs.next().unwrap(), Config::default()).unwrap();
+//! let (mut here, mut there) = (open(), open());
+//! let late = std::thread::spawn(move || here.send(Peer(1), Port(1), 0, b"sorry").map(|()| here));
+//! there.wait(&mut Ignore, None, |there, _| there.stats().received == 1).unwrap();
+//! assert!(late.join().unwrap().is_ok());
+//! ```
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -21,6 +31,13 @@ use crate::provider::{Rx, Tx};
 const QUICK_LOOKS: u32 = 64;
 
 /// What a wait is for, in the words the watchdog will use.
+///
+/// ```
+/// use barewire_core::{Config, Endpoint, Ignore, Peer, WaitError, job::Job, wait::Waiting};
+/// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+/// let waiting = Waiting { what: "a fourth player", on: Some(Peer(3)) };
+/// assert_eq!(endpoint.wait_for(waiting, &mut Ignore, None, |_, _| false), Err(WaitError::Lost(Peer(3))), "there is none");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// What is waited for, such as "the end of a put".
@@ -69,6 +86,18 @@ impl Endpoint {
     }
 
     /// [`Endpoint::wait`], saying what for. Ends early with [`WaitError::Lost`] if `waiting.on` is gone.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Ignore, Peer, Port, WaitError, job::Job, wait::Waiting};
+    /// # let mut jobs = Job::threads(2).unwrap().into_iter();
+    /// # let mut open = || Endpoint::open(jobs.next().unwrap(), Config::default()).unwrap();
+    /// let (mut here, mut there) = (open(), open());
+    /// there.send(Peer(0), Port(1), 0, b"one answer").unwrap();
+    /// drop(there);
+    /// let answers = Waiting { what: "two answers", on: Some(Peer(1)) };
+    /// let two = here.wait_for(answers, &mut Ignore, None, |here, _| here.stats().received_bytes == 20);
+    /// assert_eq!((two, here.stats().received_bytes), (Err(WaitError::Lost(Peer(1))), 10), "only one came");
+    /// ```
     pub fn wait_for<D: Deliver>(
         &mut self,
         waiting: Waiting,
@@ -216,6 +245,14 @@ impl Endpoint {
 
     /// Whether this endpoint has asked to be woken. What a wait looks at may be in memory where others cannot know whom to
     /// wake: then they have to be told.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Ignore, job::Job, wait::Waiting};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let (waiting, mut slept) = (Waiting { what: "its own sleep", on: None }, false);
+    /// endpoint.watch_for(waiting, &mut Ignore, None, |endpoint, _| { slept |= endpoint.is_dozing(); slept }).unwrap();
+    /// assert!(!endpoint.is_dozing(), "the wait is over, and it is awake");
+    /// ```
     #[inline]
     pub fn is_dozing(&self) -> bool {
         self.dozing
@@ -328,11 +365,33 @@ impl Endpoint {
 }
 
 /// Wakes one endpoint from its sleep, or keeps it from falling asleep once.
+///
+/// ```
+/// use barewire_core::{Config, Endpoint, Ignore, job::Job, wait::Alarm};
+/// use std::sync::mpsc;
+/// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+/// let (alarm, (give, take)): (Alarm, _) = (endpoint.alarm().unwrap(), mpsc::channel());
+/// let worker = std::thread::spawn(move || { give.send(42).unwrap(); alarm.ring(); });
+/// let mut result = None;
+/// endpoint.wait(&mut Ignore, None, |_, _| { result = take.try_recv().ok(); result.is_some() }).unwrap();
+/// assert_eq!(result, Some(42));
+/// # worker.join().unwrap();
+/// ```
 #[derive(Debug)]
 pub struct Alarm(OwnedFd);
 
 impl Alarm {
     /// Wakes the endpoint. One system call, whether it sleeps or not.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, job::Job};
+    /// use barewire_sys::rustix::event::{PollFd, PollFlags, poll};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let alarm = endpoint.alarm().unwrap();
+    /// assert!(endpoint.doze());
+    /// alarm.ring();
+    /// assert_eq!(poll(&mut [PollFd::new(&endpoint.fd(), PollFlags::IN)], None), Ok(1), "it does not sleep");
+    /// ```
     pub fn ring(&self) {
         // It fails only when the count is at its limit, and then the endpoint wakes anyway.
         let _ = barewire_sys::rustix::io::write(&self.0, &1u64.to_ne_bytes());

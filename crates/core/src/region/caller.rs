@@ -39,6 +39,20 @@ impl Endpoint {
     }
 
     /// Like [`Endpoint::put`], and runs `port`'s handler at the owner, with `imm`, once the bytes are in place.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Flow, Incoming, Port, job::Job, region::{Memory, Rights, Who}};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let (memory, mut seen) = (Memory::private(64), [0; 4]);
+    /// let key = endpoint.export(&memory, Rights::WRITE, Who::Anyone).unwrap();
+    /// endpoint.put_notice(key, 8, b"data", Port(5), 8).unwrap();
+    /// let mut handler = |_: &mut Endpoint, packet: Incoming<'_>| {
+    ///     assert!(packet.port == Port(5) && memory.read(packet.imm as usize, &mut seen));
+    ///     Flow::Continue
+    /// };
+    /// endpoint.progress(&mut handler, usize::MAX);
+    /// assert_eq!(&seen, b"data");
+    /// ```
     pub fn put_notice(
         &mut self,
         key: Key,
@@ -83,6 +97,18 @@ impl Endpoint {
 
     /// Puts `len` bytes of `source`, from `at` on, into the region at `offset`. The source must not change until
     /// [`Endpoint::is_source_free`]; the operation ends when the bytes are in place.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Ignore, job::Job, region::{Memory, Rights, Who}};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let (from, to, mut seen) = (Memory::private(1 << 20), Memory::private(1 << 20), [0; 6]);
+    /// assert!(from.write(1000, b"middle"));
+    /// let key = endpoint.export(&to, Rights::WRITE, Who::Anyone).unwrap();
+    /// let op = endpoint.put_from(key, 500, &from, 1000, 100_000).unwrap();
+    /// endpoint.finish(&mut Ignore, op, None).unwrap();
+    /// assert!(to.read(500, &mut seen));
+    /// assert_eq!(&seen, b"middle");
+    /// ```
     pub fn put_from(
         &mut self,
         key: Key,
@@ -121,6 +147,19 @@ impl Endpoint {
     }
 
     /// Gets `len` bytes of the region from `offset` on into `into` at `at`.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Ignore, job::Job, region::{Memory, RegionError, Rights, Who}};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let (theirs, ours, mut seen) = (Memory::private(16), Memory::private(16), [0; 5]);
+    /// assert!(theirs.write(3, b"fetch"));
+    /// let key = endpoint.export(&theirs, Rights::READ, Who::Anyone).unwrap();
+    /// let op = endpoint.get(key, 3, &ours, 11, 5).unwrap();
+    /// endpoint.finish(&mut Ignore, op, None).unwrap();
+    /// assert!(ours.read(11, &mut seen));
+    /// assert_eq!(&seen, b"fetch");
+    /// assert_eq!(endpoint.get(key, 3, &ours, 12, 5), Err(RegionError::OutOfRange), "there is no place for it here");
+    /// ```
     pub fn get(
         &mut self,
         key: Key,
@@ -179,16 +218,59 @@ impl Endpoint {
     }
 
     /// The outcome of an operation, once it has ended; then the operation is forgotten. `None` while it is under way.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Ignore, job::Job, region::{Atomic, Memory, Rights, Who, Width}};
+    /// # let mut jobs = Job::threads(2).unwrap().into_iter();
+    /// # let mut open = || Endpoint::open(jobs.next().unwrap(), Config::default()).unwrap();
+    /// let (mut owner, mut caller) = (open(), open());
+    /// let key = owner.export(&Memory::private(8), Rights::ATOMIC, Who::Anyone).unwrap();
+    /// let op = caller.atomic(key, 0, Width::U64, Atomic::Swap(9)).unwrap();
+    /// assert_eq!(caller.take(op), None, "the owner has done nothing yet");
+    /// let old = loop {
+    ///     owner.progress(&mut Ignore, usize::MAX);
+    ///     caller.progress(&mut Ignore, usize::MAX);
+    ///     if let Some(outcome) = caller.take(op) {
+    ///         break outcome;
+    ///     }
+    /// };
+    /// assert_eq!((old, caller.take(op)), (Ok(0), None));
+    /// ```
     pub fn take(&mut self, op: Op) -> Option<Result<u64, RegionError>> {
         self.ops.take(op)
     }
 
     /// Whether the source of a put may be used again: all of it is on its way, or in place.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Ignore, job::Job, region::{Memory, Rights, Who}};
+    /// # let mut jobs = Job::threads(2).unwrap().into_iter();
+    /// # let mut open = || Endpoint::open(jobs.next().unwrap(), Config::default()).unwrap();
+    /// let (mut owner, mut caller, source) = (open(), open(), Memory::private(8 << 20));
+    /// let key = owner.export(&Memory::private(8 << 20), Rights::WRITE, Who::Anyone).unwrap();
+    /// let op = caller.put_from(key, 0, &source, 0, 8 << 20).unwrap();
+    /// assert!(!caller.is_source_free(op), "more than there is room for on the way");
+    /// while !caller.is_source_free(op) {
+    ///     owner.progress(&mut Ignore, usize::MAX);
+    ///     caller.progress(&mut Ignore, usize::MAX);
+    /// }
+    /// assert!(source.write(0, b"used again"));
+    /// ```
     pub fn is_source_free(&self, op: Op) -> bool {
         self.ops.get(op).is_none_or(|running| running.source_free)
     }
 
     /// Makes progress until the operation has ended, and gives its outcome.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Ignore, job::Job, region::{Atomic, Memory, Rights, Who, Width}};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let memory = Memory::private(8);
+    /// assert!(memory.write(0, &[3, 0, 0, 0]));
+    /// let key = endpoint.export(&memory, Rights::ATOMIC, Who::Anyone).unwrap();
+    /// let op = endpoint.atomic(key, 0, Width::U32, Atomic::Add(4)).unwrap();
+    /// assert_eq!(endpoint.finish(&mut Ignore, op, None), Ok(3), "the outcome of an update is the old value");
+    /// ```
     pub fn finish<D: Deliver>(
         &mut self,
         deliver: &mut D,
@@ -353,6 +435,15 @@ impl Endpoint {
 }
 
 /// Why waiting for an operation ended without its success.
+///
+/// ```
+/// use barewire_core::{Config, Endpoint, Ignore, job::Job, region::{FinishError, Memory, RegionError, Rights, Who}};
+/// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+/// let key = endpoint.export(&Memory::private(8), Rights::READ, Who::Anyone).unwrap();
+/// let op = endpoint.put(key, 0, b"read only").unwrap();
+/// assert!(matches!(endpoint.finish(&mut Ignore, op, None), Err(FinishError::Region(_))));
+/// assert_eq!(endpoint.finish(&mut Ignore, op, None), Err(FinishError::NoSuchOp), "asked twice");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FinishError {

@@ -232,6 +232,29 @@ impl Endpoint {
 
     /// Wakes a neighbour that sleeps, so that it looks at its memory. Costs one load if it does not sleep, and nothing where
     /// memory is not shared.
+    ///
+    /// ```
+    /// use barewire_core::region::{Memory, Rights, Who};
+    /// use barewire_core::{Config, Endpoint, Ignore, Peer, job::Job, wait::Waiting};
+    /// use std::sync::atomic::Ordering;
+    /// # let mut jobs = Job::threads(2).unwrap().into_iter();
+    /// # let mut open = || Endpoint::open(jobs.next().unwrap(), Config::default()).unwrap();
+    /// let (mut writer, mut sleeper, memory) = (open(), open(), Memory::shared(64).unwrap());
+    /// let key = sleeper.export(&memory, Rights::ALL, Who::Anyone).unwrap();
+    /// let sleeping = std::thread::spawn(move || {
+    ///     let word = Waiting { what: "a word in its memory", on: None };
+    ///     sleeper.watch_for(word, &mut Ignore, None, |_, _| memory.atomic_u64(0).unwrap().load(Ordering::Acquire) == 7)
+    /// });
+    /// let there = loop {
+    ///     match writer.reach(key, Rights::WRITE).unwrap() {
+    ///         Some(there) => break there.clone(),
+    ///         None => writer.progress(&mut Ignore, usize::MAX),
+    ///     };
+    /// };
+    /// there.atomic_u64(0).unwrap().store(7, Ordering::Release);
+    /// writer.nudge(Peer(1));
+    /// assert_eq!(sleeping.join().unwrap(), Ok(()));
+    /// ```
     #[inline]
     pub fn nudge(&mut self, peer: Peer) {
         if let Some(Tx::Ring(ring)) = self.peers.get_mut(peer.index()).map(|peer| &mut peer.tx) {

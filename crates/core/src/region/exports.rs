@@ -8,6 +8,18 @@ use crate::endpoint::Endpoint;
 use crate::wire::Access;
 
 /// Who may use a region.
+///
+/// ```
+/// use barewire_core::region::{Memory, RegionError, Rights, Who};
+/// use barewire_core::{Config, Endpoint, Ignore, Peer, job::Job};
+/// let mut endpoint = Endpoint::open(Job::threads(2).unwrap().remove(0), Config::default()).unwrap();
+/// let memory = Memory::private(8);
+/// for (who, outcome) in [(Who::Anyone, Ok(0)), (Who::Only(vec![Peer(1)]), Err(RegionError::Denied.into()))] {
+///     let key = endpoint.export(&memory, Rights::WRITE, who).unwrap();
+///     let op = endpoint.put(key, 0, b"by 0").unwrap();
+///     assert_eq!(endpoint.finish(&mut Ignore, op, None), outcome);
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Who {
     /// Every peer that knows the key.
@@ -17,6 +29,18 @@ pub enum Who {
 }
 
 /// Why memory could not be exported.
+///
+/// ```
+/// use barewire_core::region::{ExportError, Key, Memory, Rights, Who};
+/// use barewire_core::{Config, Endpoint, job::Job};
+/// fn readable(endpoint: &mut Endpoint, bytes: &[u8]) -> Result<Key, ExportError> {
+///     let memory = Memory::private(bytes.len());
+///     assert!(memory.write(0, bytes));
+///     endpoint.export(&memory, Rights::READ, Who::Anyone)
+/// }
+/// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+/// assert_eq!(readable(&mut endpoint, b"a public text").unwrap().len, 13);
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportError {
@@ -70,6 +94,17 @@ impl Exports {
 impl Endpoint {
     /// Lets others use `memory`. The handle stays usable here; the memory lives until the export is revoked and every
     /// handle is gone.
+    ///
+    /// ```
+    /// use barewire_core::region::{Memory, Rights, Who};
+    /// use barewire_core::{Config, Endpoint, job::Job};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let memory = Memory::private(64);
+    /// let key = endpoint.export(&memory, Rights::READ, Who::Anyone).unwrap();
+    /// assert_eq!((key.owner, key.len, memory.handles()), (endpoint.me(), 64, 2));
+    /// drop(memory);
+    /// assert!(endpoint.reach(key, Rights::READ).is_ok(), "the export keeps it alive");
+    /// ```
     pub fn export(&mut self, memory: &Memory, rights: Rights, who: Who) -> Result<Key, ExportError> {
         let nonce = match &mut self.datagrams {
             Some(datagrams) => datagrams.wire.number(),
@@ -107,6 +142,17 @@ impl Endpoint {
     }
 
     /// Ends an export of ours: the key opens nothing any more. False if it did not.
+    ///
+    /// ```
+    /// use barewire_core::region::{Memory, RegionError, Rights, Who};
+    /// use barewire_core::{Config, Endpoint, Ignore, job::Job};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let key = endpoint.export(&Memory::private(64), Rights::ALL, Who::Anyone).unwrap();
+    /// assert!(endpoint.revoke(key));
+    /// assert!(!endpoint.revoke(key), "it is no export any more");
+    /// let op = endpoint.put(key, 0, b"too late").unwrap();
+    /// assert_eq!(endpoint.finish(&mut Ignore, op, None), Err(RegionError::BadKey.into()));
+    /// ```
     pub fn revoke(&mut self, key: Key) -> bool {
         if !self.is_exported(key) {
             return false;

@@ -9,6 +9,24 @@
 //! Neighbours that map a region are given a descriptor only if the owner finds them entitled to it, read-only if they may only
 //! read. What a neighbour may write it can write until it unmaps it: a revoked key is refused by its library from then on,
 //! but pages cannot be taken back.
+//!
+//! ```
+//! use barewire_core::region::{Key, Memory, Rights, Who};
+//! use barewire_core::{Config, Endpoint, Ignore, job::Job};
+//! # let mut jobs = Job::threads(2).unwrap().into_iter();
+//! # let mut open = || Endpoint::open(jobs.next().unwrap(), Config::default()).unwrap();
+//! let (mut owner, mut caller) = (open(), open());
+//! let memory = Memory::shared(4096).unwrap();
+//! let told = owner.export(&memory, Rights::WRITE, Who::Anyone).unwrap().to_bytes();
+//! let op = caller.put(Key::from_bytes(told), 100, b"no receive call").unwrap();
+//! while caller.take(op).is_none() {
+//!     caller.progress(&mut Ignore, usize::MAX);
+//!     owner.progress(&mut Ignore, usize::MAX);
+//! }
+//! let mut seen = [0; 15];
+//! assert!(memory.read(100, &mut seen));
+//! assert_eq!(&seen, b"no receive call");
+//! ```
 
 mod caller;
 mod direct;
@@ -30,6 +48,15 @@ use crate::Peer;
 use crate::error::SendError;
 
 /// What others may do with a region.
+///
+/// ```
+/// use barewire_core::region::{Memory, RegionError, Rights, Who};
+/// use barewire_core::{Config, Endpoint, job::Job};
+/// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+/// let key = endpoint.export(&Memory::private(8), Rights::READ | Rights::ATOMIC, Who::Anyone).unwrap();
+/// assert!(endpoint.reach(key, Rights::READ).is_ok());
+/// assert_eq!(endpoint.reach(key, Rights::ALL).unwrap_err(), RegionError::Denied, "writing is not among them");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rights(u8);
 
@@ -63,6 +90,16 @@ impl std::ops::BitOr for Rights {
 }
 
 /// Names an exported region. Whoever holds it may use the region, as far as the owner's rights go.
+///
+/// ```
+/// use barewire_core::region::{Memory, Rights, Who};
+/// use barewire_core::{Config, Endpoint, Peer, job::Job};
+/// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+/// let memory = Memory::private(100);
+/// let [first, second] = [0; 2].map(|_| endpoint.export(&memory, Rights::READ, Who::Anyone).unwrap());
+/// assert_eq!((first.owner, first.len), (Peer(0), 100));
+/// assert_ne!(first, second, "each export has a name of its own");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// Whose memory it is.
@@ -96,6 +133,15 @@ impl Key {
     }
 
     /// The key in these bytes. Any bytes are a key; whether it opens anything is the owner's to say.
+    ///
+    /// ```
+    /// use barewire_core::region::{Key, RegionError, Rights};
+    /// use barewire_core::{Config, Endpoint, Peer, job::Job};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let guessed = Key::from_bytes([0; Key::BYTES]);
+    /// assert_eq!((guessed.owner, guessed.len), (Peer(0), 0));
+    /// assert_eq!(endpoint.reach(guessed, Rights::READ).unwrap_err(), RegionError::BadKey);
+    /// ```
     pub fn from_bytes(bytes: [u8; Key::BYTES]) -> Key {
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
@@ -104,6 +150,19 @@ impl Key {
 }
 
 /// Why an operation on a region failed. It touched nothing.
+///
+/// ```
+/// use barewire_core::region::{Atomic, Memory, RegionError, Rights, Who, Width};
+/// use barewire_core::{Config, Endpoint, Ignore, job::Job};
+/// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+/// let key = endpoint.export(&Memory::private(64), Rights::ALL, Who::Anyone).unwrap();
+/// let mut add = |at| {
+///     let op = endpoint.atomic(key, at, Width::U64, Atomic::Add(1)).unwrap();
+///     endpoint.finish(&mut Ignore, op, None)
+/// };
+/// assert_eq!((add(56), add(64)), (Ok(0), Err(RegionError::OutOfRange.into())));
+/// assert_eq!(add(4), Err(RegionError::Misaligned.into()));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegionError {
@@ -149,6 +208,16 @@ impl RegionError {
 }
 
 /// An atomic update of one word.
+///
+/// ```
+/// use barewire_core::region::{Atomic, Memory, Width};
+/// let lock = Memory::private(8);
+/// let try_lock = Atomic::CompareSwap { expected: 0, new: 1 };
+/// assert_eq!(try_lock.apply(&lock, 0, Width::U64), Ok(0), "it was free, and is ours");
+/// assert_eq!(try_lock.apply(&lock, 0, Width::U64), Ok(1), "it is taken");
+/// assert_eq!(Atomic::Xor(3).apply(&lock, 0, Width::U64), Ok(1));
+/// assert_eq!(Atomic::And(6).apply(&lock, 0, Width::U64), Ok(2));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Atomic {
@@ -172,6 +241,14 @@ pub enum Atomic {
 }
 
 /// How wide a word an atomic update is on.
+///
+/// ```
+/// use barewire_core::region::{Atomic, Memory, Width};
+/// let memory = Memory::private(8);
+/// assert_eq!(Atomic::Swap(u64::MAX).apply(&memory, 0, Width::U32), Ok(0));
+/// assert_eq!(Atomic::Add(1).apply(&memory, 0, Width::U32), Ok(0xffff_ffff));
+/// assert_eq!(Atomic::Or(0).apply(&memory, 0, Width::U64), Ok(0), "it wrapped, and nothing was carried beyond");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
     /// Four bytes.

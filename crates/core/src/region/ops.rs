@@ -7,6 +7,18 @@ use crate::Peer;
 use crate::wire::Access;
 
 /// An operation under way. Ask [`crate::Endpoint::take`] for its outcome.
+///
+/// ```
+/// use barewire_core::region::{Memory, Op, Rights, Who};
+/// use barewire_core::{Config, Endpoint, Ignore, job::Job};
+/// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+/// # let key = endpoint.export(&Memory::private(64), Rights::ALL, Who::Anyone).unwrap();
+/// let ops: Vec<Op> = (0..4).map(|n| endpoint.put(key, 8 * n, b"parallel").unwrap()).collect();
+/// for op in ops {
+///     endpoint.finish(&mut Ignore, op, None).unwrap();
+///     assert_eq!(endpoint.take(op), None, "its outcome was taken");
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Op {
     pub(crate) slot: u32,

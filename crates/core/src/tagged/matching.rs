@@ -10,6 +10,18 @@ use std::ops::RangeInclusive;
 use crate::Peer;
 
 /// What a message carries for its receive to be found: an application's context and a tag.
+///
+/// ```
+/// use barewire_core::tagged::{Envelope, Tagged, Want};
+/// # use barewire_sys::userbuf::UserBuf;
+/// # use barewire_core::{Config, Endpoint, job::Job};
+/// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+/// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+/// tagged.send_now(&mut endpoint, me, Envelope { context: 3, tag: 7 }, UserBuf::EMPTY).unwrap();
+/// endpoint.progress(&mut tagged, usize::MAX);
+/// let find = |context, tag| tagged.probe(&Want { context, from: None, tag: Some(tag) }).is_some();
+/// assert!(find(3, 7) && !find(4, 7) && !find(3, 8));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Envelope {
     /// Keeps unrelated traffic apart: in MPI, the communicator.
@@ -31,6 +43,19 @@ impl Envelope {
 }
 
 /// Which messages a receive takes.
+///
+/// ```
+/// use barewire_core::tagged::{Envelope, Tagged, Want};
+/// # use barewire_sys::userbuf::UserBuf;
+/// # use barewire_core::{Config, Endpoint, job::Job};
+/// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+/// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+/// [-2, 9].map(|tag| tagged.send_now(&mut endpoint, me, Envelope { context: 1, tag }, UserBuf::EMPTY).unwrap());
+/// endpoint.progress(&mut tagged, usize::MAX);
+/// let any = Want { context: 1, from: None, tag: None };
+/// assert_eq!(tagged.probe(&any).unwrap().tag, 9, "a negative tag has to be asked for");
+/// assert_eq!(tagged.probe(&Want { tag: Some(-2), ..any }).unwrap().tag, -2);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Want {
     /// The context, always exact.
@@ -44,7 +69,7 @@ pub struct Want {
 impl Want {
     /// Whether a message fits.
     #[inline]
-    pub fn takes(&self, from: Peer, envelope: Envelope) -> bool {
+    pub(crate) fn takes(&self, from: Peer, envelope: Envelope) -> bool {
         self.context == envelope.context
             && self.from.is_none_or(|want| want == from)
             && match self.tag {

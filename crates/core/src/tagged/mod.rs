@@ -6,8 +6,27 @@
 //! of messages nobody has asked for is bounded by credit: a sender without credit offers its message without any bytes of it.
 //!
 //! Order: messages between two endpoints in one context are matched in the order in which they were sent.
+//!
+//! ```
+//! use barewire_core::region::Memory;
+//! use barewire_core::tagged::{Envelope, Mode, Received, Sink, Source, Tagged, Want};
+//! # use barewire_core::{Config, Endpoint, job::Job};
+//! # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+//! # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+//! let (news, into, mut seen) = (Memory::private(4), Memory::private(4), [0; 4]);
+//! assert!(news.write(0, b"news"));
+//! for tag in [5, 6] {
+//!     tagged.send(&mut endpoint, me, Envelope { context: 1, tag }, Mode::Standard, 4, Source::Memory(news.clone(), 0)).unwrap();
+//! }
+//! endpoint.progress(&mut tagged, usize::MAX);
+//! let six = Want { context: 1, from: Some(me), tag: Some(6) };
+//! let Received::Done(status) = tagged.receive(&mut endpoint, six, Sink::Memory(into.clone(), 0, 4)) else { panic!("it has come") };
+//! assert!(into.read(0, &mut seen));
+//! assert_eq!((status.tag, &seen), (6, b"news"), "the one with tag 5 still waits");
+//! ```
 
 mod body;
+mod claim;
 mod fetch;
 mod matching;
 mod parts;
@@ -16,8 +35,9 @@ mod requests;
 mod send;
 
 pub use body::{Exported, Gather, Scatter, Sink, Source};
+pub use claim::Matched;
 pub use matching::{Envelope, Want};
-pub use receive::{Matched, Received};
+pub use receive::Received;
 pub use requests::{Failure, Note, Request, Status};
 pub use send::{Mode, Sent};
 
@@ -60,6 +80,12 @@ const WHOLE_BYTES_MAX: usize = 8 << 10;
 /// Longest message that goes in one packet to a neighbour, where every packet is copied, whatever its length.
 const WHOLE_NEAR_BYTES_MAX: usize = 16 << 10;
 /// Shortest message that is worth fetching.
+///
+/// ```
+/// use barewire_core::tagged::FETCH_BYTES_MIN;
+/// let worth_exporting = |len: u64| len >= FETCH_BYTES_MIN;
+/// assert!(!worth_exporting(8 << 10) && worth_exporting(1 << 20));
+/// ```
 pub const FETCH_BYTES_MIN: u64 = 10 << 10;
 /// What keeping a message costs beside its bytes.
 const KEEP_BYTES: u64 = 128;
@@ -139,6 +165,14 @@ struct TagPeer {
 
 impl Tagged {
     /// Tagged messages for an endpoint.
+    ///
+    /// ```
+    /// use barewire_core::tagged::{Tagged, Want};
+    /// # use barewire_core::{Config, Endpoint, job::Job};
+    /// let endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let tagged = Tagged::new(&endpoint);
+    /// assert_eq!(tagged.probe(&Want { context: 1, from: None, tag: None }), None, "nothing has come yet");
+    /// ```
     pub fn new(endpoint: &Endpoint) -> Tagged {
         Tagged {
             posted: Posted::new(),
@@ -156,18 +190,53 @@ impl Tagged {
     }
 
     /// Whether packets for `port` are tagged messages.
+    ///
+    /// ```
+    /// use barewire_core::{Port, tagged::Tagged};
+    /// assert!(!Tagged::owns(Port(7)), "a port of the layer's own");
+    /// assert!(Tagged::owns(Port(u16::MAX)), "the highest are for tagged messages");
+    /// ```
     #[inline(always)]
     pub fn owns(port: Port) -> bool {
         port.0 >= EAGER.0
     }
 
     /// Whether a request has ended. One that was taken has.
+    ///
+    /// ```
+    /// use barewire_core::tagged::{Envelope, Request, Tagged};
+    /// # use barewire_sys::userbuf::UserBuf;
+    /// # use barewire_core::{Config, Endpoint, job::Job};
+    /// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+    /// let envelope = Envelope { context: 1, tag: 7 };
+    /// let receive = tagged.post_now(&endpoint, me, envelope, UserBuf::EMPTY, [0; 2]).unwrap();
+    /// assert!(!tagged.is_done(receive) && tagged.is_done(Request::NONE));
+    /// tagged.send_now(&mut endpoint, me, envelope, UserBuf::EMPTY).unwrap();
+    /// endpoint.progress(&mut tagged, usize::MAX);
+    /// assert!(tagged.is_done(receive));
+    /// ```
     #[inline]
     pub fn is_done(&self, request: Request) -> bool {
         self.requests.is_done(request)
     }
 
     /// The outcome of a request that has ended.
+    ///
+    /// ```
+    /// use barewire_core::tagged::{Envelope, Tagged};
+    /// # use barewire_sys::userbuf::UserBuf;
+    /// # use barewire_core::{Config, Endpoint, job::Job};
+    /// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+    /// let envelope = Envelope { context: 1, tag: 7 };
+    /// let receive = tagged.post_now(&endpoint, me, envelope, UserBuf::EMPTY, [0; 2]).unwrap();
+    /// assert_eq!(tagged.look(receive), None, "it is under way");
+    /// tagged.send_now(&mut endpoint, me, envelope, UserBuf::EMPTY).unwrap();
+    /// endpoint.progress(&mut tagged, usize::MAX);
+    /// let status = tagged.look(receive);
+    /// assert_eq!((status.unwrap().tag, tagged.take(receive)), (7, status), "looking takes nothing");
+    /// ```
     #[inline]
     pub fn look(&self, request: Request) -> Option<Status> {
         self.requests.look(request)
@@ -175,18 +244,56 @@ impl Tagged {
 
     /// What its owner noted of a receive that was [posted](Tagged::post_now) with a note, unless that has been taken.
     /// [`Tagged::take_good`] has an example.
+    ///
+    /// ```
+    /// use barewire_core::tagged::{Envelope, Tagged};
+    /// # use barewire_sys::userbuf::UserBuf;
+    /// # use barewire_core::{Config, Endpoint, job::Job};
+    /// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+    /// let mut post = |tag, note| tagged.post_now(&endpoint, me, Envelope { context: 1, tag }, UserBuf::EMPTY, note).unwrap();
+    /// let (first, second) = (post(1, [10, 11]), post(2, [20, 21]));
+    /// assert_eq!((tagged.note(first), tagged.note(second)), (Some([10, 11]), Some([20, 21])));
+    /// ```
     #[inline]
     pub fn note(&self, request: Request) -> Option<Note> {
         self.requests.note(request)
     }
 
     /// The outcome of a request that has ended; then it is forgotten.
+    ///
+    /// ```
+    /// use barewire_core::tagged::{Failure, Received, Sink, Tagged, Want};
+    /// # use barewire_sys::userbuf::UserBuf;
+    /// # use barewire_core::{Config, Endpoint, job::Job};
+    /// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+    /// let want = Want { context: 1, from: Some(me), tag: Some(7) };
+    /// let received = tagged.receive(&mut endpoint, want, Sink::User(UserBuf::EMPTY));
+    /// let Received::Pending(receive) = received else { panic!("nothing was sent") };
+    /// assert_eq!(tagged.take(receive), None, "it is under way");
+    /// tagged.cancel(&mut endpoint, receive);
+    /// assert_eq!(tagged.take(receive).unwrap().failure, Some(Failure::Cancelled));
+    /// assert_eq!(tagged.take(receive), None, "it is forgotten");
+    /// ```
     #[inline]
     pub fn take(&mut self, request: Request) -> Option<Status> {
         self.requests.take(request)
     }
 
     /// Notes something of a receive that has not been taken. [`Tagged::take_good`] has an example.
+    ///
+    /// ```
+    /// use barewire_core::tagged::{Envelope, Request, Tagged};
+    /// # use barewire_sys::userbuf::UserBuf;
+    /// # use barewire_core::{Config, Endpoint, job::Job};
+    /// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+    /// let receive = tagged.post_now(&endpoint, me, Envelope { context: 1, tag: 7 }, UserBuf::EMPTY, [1, 1]).unwrap();
+    /// tagged.set_note(receive, [1, 2]);
+    /// tagged.set_note(Request::NONE, [9, 9]);
+    /// assert_eq!((tagged.note(receive), tagged.note(Request::NONE)), (Some([1, 2]), None));
+    /// ```
     pub fn set_note(&mut self, request: Request, note: Note) {
         self.requests.set_note(request, note);
     }
@@ -214,6 +321,19 @@ impl Tagged {
     }
 
     /// The request under way that has this [slot](Request::slot), if there is one. [`Tagged::take_good`] has an example.
+    ///
+    /// ```
+    /// use barewire_core::tagged::{Envelope, Tagged};
+    /// # use barewire_sys::userbuf::UserBuf;
+    /// # use barewire_core::{Config, Endpoint, job::Job};
+    /// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+    /// let receive = tagged.post_now(&endpoint, me, Envelope { context: 1, tag: 7 }, UserBuf::EMPTY, [0; 2]).unwrap();
+    /// assert_eq!(tagged.in_slot(receive.slot()), Some(receive));
+    /// tagged.cancel(&mut endpoint, receive);
+    /// tagged.take(receive);
+    /// assert_eq!(tagged.in_slot(receive.slot()), None);
+    /// ```
     pub fn in_slot(&self, slot: u32) -> Option<Request> {
         self.requests.in_use(slot)
     }
@@ -240,12 +360,41 @@ impl Tagged {
     }
 
     /// The next request that has ended, in the order in which they did. One that was taken meanwhile may appear too.
+    ///
+    /// ```
+    /// use barewire_core::tagged::{Envelope, Tagged};
+    /// # use barewire_sys::userbuf::UserBuf;
+    /// # use barewire_core::{Config, Endpoint, job::Job};
+    /// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+    /// tagged.note_ends();
+    /// let receives = [1, 2, 3].map(|tag| tagged.post_now(&endpoint, me, Envelope { context: 1, tag }, UserBuf::EMPTY, [0; 2]).unwrap());
+    /// [3, 1].map(|tag| tagged.send_now(&mut endpoint, me, Envelope { context: 1, tag }, UserBuf::EMPTY).unwrap());
+    /// endpoint.progress(&mut tagged, usize::MAX);
+    /// let ends: Vec<_> = std::iter::from_fn(|| tagged.next_end()).collect();
+    /// assert_eq!(ends, [receives[2], receives[0]]);
+    /// ```
     #[inline]
     pub fn next_end(&mut self) -> Option<Request> {
         self.requests.ended.pop_front()
     }
 
     /// Makes room for peers that an endpoint at large has met since; see [`Endpoint::connect_to`].
+    ///
+    /// ```
+    /// use barewire_core::tagged::{Envelope, Tagged};
+    /// use barewire_core::{Config, Endpoint, SendError, job::JobKey};
+    /// # use barewire_sys::userbuf::UserBuf;
+    /// # let key = JobKey::random().unwrap();
+    /// # let mut server = Endpoint::at_large(key.clone(), Config::default()).unwrap();
+    /// # let place = server.listen_on("tcp://127.0.0.1:0").unwrap()[0];
+    /// let mut endpoint = Endpoint::at_large(key, Config::default()).unwrap();
+    /// let (mut tagged, envelope) = (Tagged::new(&endpoint), Envelope { context: 1, tag: 7 });
+    /// let new = endpoint.connect_to(&format!("tcp://{place}")).unwrap();
+    /// assert_eq!(tagged.send_now(&mut endpoint, new, envelope, UserBuf::EMPTY), Err(SendError::NoSuchPeer(new)));
+    /// tagged.cover(&endpoint);
+    /// assert!(tagged.send_now(&mut endpoint, new, envelope, UserBuf::EMPTY).is_ok());
+    /// ```
     pub fn cover(&mut self, endpoint: &Endpoint) {
         if self.peers.len() < endpoint.size() as usize {
             self.peers.resize_with(endpoint.size() as usize, TagPeer::default);
@@ -254,11 +403,45 @@ impl Tagged {
 
     /// Drops what a peer that is gone had sent and nobody has received: call it with [`Endpoint::forget`], before another
     /// peer, or the same one started anew, has its number.
+    ///
+    /// ```
+    /// use barewire_core::tagged::{Envelope, Tagged, Want};
+    /// # use barewire_core::{Config, Endpoint, Peer, job::Job};
+    /// # use barewire_sys::userbuf::UserBuf;
+    /// # let mut jobs = Job::threads(2).unwrap().into_iter();
+    /// # let mut open = || Endpoint::open(jobs.next().unwrap(), Config::default()).unwrap();
+    /// # let (mut here, mut there) = (open(), open());
+    /// let (mut ours, mut theirs) = (Tagged::new(&here), Tagged::new(&there));
+    /// theirs.send_now(&mut there, Peer(0), Envelope { context: 1, tag: 7 }, UserBuf::EMPTY).unwrap();
+    /// drop(there);
+    /// here.wait(&mut ours, None, |here, _| here.is_gone(Peer(1))).unwrap();
+    /// let any = Want { context: 1, from: None, tag: None };
+    /// assert!(ours.probe(&any).is_some(), "it had been sent before");
+    /// ours.forget(Peer(1));
+    /// assert!(ours.probe(&any).is_none() && here.forget(Peer(1)));
+    /// ```
     pub fn forget(&mut self, peer: Peer) {
         self.waiting.drop_from(peer);
     }
 
     /// Pushes on what had found no room. Always true, so that it can stand in a condition.
+    ///
+    /// ```
+    /// use barewire_core::tagged::{Envelope, Mode, Received, Sent, Sink, Source, Tagged, Want};
+    /// # use barewire_core::{Config, Endpoint, job::Job, region::Memory};
+    /// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+    /// let (from, to, len) = (Memory::private(8 << 20), Memory::private(8 << 20), 8 << 20);
+    /// let want = Want { context: 1, from: Some(me), tag: Some(7) };
+    /// let envelope = Envelope { context: 1, tag: 7 };
+    /// let receive = tagged.receive(&mut endpoint, want, Sink::Memory(to, 0, len));
+    /// let sent = tagged.send(&mut endpoint, me, envelope, Mode::Standard, len as u64, Source::Memory(from, 0)).unwrap();
+    /// let (Received::Pending(receive), Sent::Pending(send)) = (receive, sent) else { panic!("it is too long to be done at once") };
+    /// while tagged.advance(&mut endpoint) && !(tagged.is_done(send) && tagged.is_done(receive)) {
+    ///     endpoint.progress(&mut tagged, usize::MAX);
+    /// }
+    /// assert_eq!(tagged.take(receive).unwrap().len, 8 << 20);
+    /// ```
     #[inline(always)]
     pub fn advance(&mut self, endpoint: &mut Endpoint) -> bool {
         if self.has_to_advance() {

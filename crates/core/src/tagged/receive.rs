@@ -1,6 +1,5 @@
 //! The receiving side: find the message, or wait for it.
 
-use std::ops::RangeInclusive;
 use std::sync::atomic::{Ordering, fence};
 
 use barewire_sys::userbuf::UserBuf;
@@ -18,6 +17,22 @@ use crate::incoming::{Ahead, Flow, Incoming, Whole};
 use crate::{Peer, Port};
 
 /// How far a receive has come.
+///
+/// ```
+/// use barewire_core::tagged::{Envelope, Received, Sink, Tagged, Want};
+/// # use barewire_sys::userbuf::UserBuf;
+/// # use barewire_core::{Config, Endpoint, job::Job};
+/// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+/// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+/// let want = Want { context: 1, from: Some(me), tag: Some(7) };
+/// let early = tagged.receive(&mut endpoint, want, Sink::User(UserBuf::EMPTY));
+/// for _ in 0..2 {
+///     tagged.send_now(&mut endpoint, me, Envelope { context: 1, tag: 7 }, UserBuf::EMPTY).unwrap();
+/// }
+/// endpoint.progress(&mut tagged, usize::MAX);
+/// let late = tagged.receive(&mut endpoint, want, Sink::User(UserBuf::EMPTY));
+/// assert!(matches!((early, late), (Received::Pending(early), Received::Done(_)) if tagged.is_done(early)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// The message had arrived and is in place.
@@ -39,7 +54,7 @@ pub(crate) enum Unexpected {
 
 impl Unexpected {
     /// What its sender was charged for it; an offer without bytes is counted, not charged.
-    fn charge(&self) -> u64 {
+    pub fn charge(&self) -> u64 {
         match self {
             Unexpected::Whole(bytes) => bytes.len() as u64 + KEEP_BYTES,
             Unexpected::Parts { len, .. } => len.saturating_add(KEEP_BYTES),
@@ -48,11 +63,11 @@ impl Unexpected {
         }
     }
 
-    fn is_offer(&self) -> bool {
+    pub fn is_offer(&self) -> bool {
         matches!(self, Unexpected::Offer { .. })
     }
 
-    fn len(&self) -> u64 {
+    pub fn len(&self) -> u64 {
         match self {
             Unexpected::Whole(bytes) => bytes.len() as u64,
             Unexpected::Parts { len, .. } | Unexpected::Offer { len, .. } => *len,
@@ -62,30 +77,31 @@ impl Unexpected {
 
 /// What an offer says: the sender's request, the message's length, where it can be fetched, and how much of it has come already.
 #[derive(Clone, Copy, Debug)]
-struct Offer {
-    request: u64,
-    len: u64,
-    shown: Shown,
-    base: u64,
-}
-
-/// A message taken out of the matching, to be received by nobody else.
-#[derive(Debug)]
-pub struct Matched {
-    from: Peer,
-    envelope: Envelope,
-    message: Unexpected,
-}
-
-impl Matched {
-    /// From whom, with which tag, how long.
-    pub fn status(&self) -> Status {
-        Status::good(self.from, self.envelope.tag, self.message.len())
-    }
+pub(super) struct Offer {
+    pub request: u64,
+    pub len: u64,
+    pub shown: Shown,
+    pub base: u64,
 }
 
 impl Tagged {
     /// Receives a message that fits `want` into `sink`.
+    ///
+    /// ```
+    /// use barewire_core::tagged::{Envelope, Mode, Received, Sink, Source, Tagged, Want};
+    /// # use barewire_core::{Config, Endpoint, job::Job, region::Memory};
+    /// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+    /// let (from, to, mut seen) = (Memory::private(2), Memory::private(2), [0; 2]);
+    /// let any = Want { context: 1, from: None, tag: None };
+    /// let received = tagged.receive(&mut endpoint, any, Sink::Memory(to.clone(), 0, 2));
+    /// let Received::Pending(receive) = received else { panic!("nothing was sent") };
+    /// assert!(from.write(0, b"hi"));
+    /// tagged.send(&mut endpoint, me, Envelope { context: 1, tag: 12 }, Mode::Standard, 2, Source::Memory(from, 0)).unwrap();
+    /// endpoint.wait(&mut tagged, None, |_, tagged| tagged.is_done(receive)).unwrap();
+    /// assert!(to.read(0, &mut seen));
+    /// assert_eq!((tagged.take(receive).unwrap().tag, &seen), (12, b"hi"));
+    /// ```
     #[inline(always)]
     pub fn receive(&mut self, endpoint: &mut Endpoint, want: Want, sink: Sink) -> Received {
         if !self.waiting.is_empty() || want.from.is_some_and(|from| endpoint.is_told_lost(from)) {
@@ -97,6 +113,19 @@ impl Tagged {
     /// Posts a receive into a caller's buffer, from one peer and with one tag, if no message waits and the peer is there; `None` if not,
     /// and nothing has happened. Then [`Tagged::receive`] is the way. The note comes back with [`Tagged::take_good`].
     /// [`Tagged::send_now`] has an example.
+    ///
+    /// ```
+    /// use barewire_core::tagged::{Envelope, Tagged};
+    /// # use barewire_sys::userbuf::UserBuf;
+    /// # use barewire_core::{Config, Endpoint, job::Job};
+    /// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+    /// let (envelope, other) = (Envelope { context: 1, tag: 7 }, Envelope { context: 1, tag: 8 });
+    /// assert!(tagged.post_now(&endpoint, me, envelope, UserBuf::EMPTY, [0; 2]).is_some());
+    /// tagged.send_now(&mut endpoint, me, other, UserBuf::EMPTY).unwrap();
+    /// endpoint.progress(&mut tagged, usize::MAX);
+    /// assert!(tagged.post_now(&endpoint, me, other, UserBuf::EMPTY, [0; 2]).is_none(), "a message waits");
+    /// ```
     #[inline(always)]
     pub fn post_now(
         &mut self,
@@ -205,82 +234,24 @@ impl Tagged {
         })
     }
 
-    /// Receives a message that [`Tagged::claim`] took.
-    pub fn receive_matched(&mut self, endpoint: &mut Endpoint, matched: Matched, mut sink: Sink) -> Received {
-        let Matched { from, envelope, message } = matched;
-        match message {
-            Unexpected::Whole(bytes) => {
-                sink.take_kept(0, &bytes);
-                let len = bytes.len() as u64;
-                self.give_back(endpoint, from, len + KEEP_BYTES);
-                Received::Done(Status::received(from, envelope.tag, len, sink.capacity()))
-            }
-            Unexpected::Parts { stream, .. } => {
-                self.receive_parts(endpoint, from, envelope.tag, stream, sink)
-            }
-            Unexpected::Offer { request, len, shown, told } => {
-                sink.take_kept(0, &told);
-                let slot = self.requests.next_slot();
-                let base = told.len() as u64;
-                if base > 0 {
-                    self.give_back(endpoint, from, base + KEEP_BYTES);
-                }
-                let offer = Offer { request, len, shown, base };
-                Received::Pending(self.accept(endpoint, slot, from, envelope.tag, offer, sink))
-            }
-        }
-    }
-
-    /// The bytes of a message that [`Tagged::claim`] took, if all of them are here; otherwise the message itself, which
-    /// [`Tagged::receive_matched`] receives.
-    pub fn take_whole(&mut self, endpoint: &mut Endpoint, matched: Matched) -> Result<Vec<u8>, Matched> {
-        match matched {
-            Matched { from, message: Unexpected::Whole(bytes), .. } => {
-                self.give_back(endpoint, from, bytes.len() as u64 + KEEP_BYTES);
-                Ok(bytes)
-            }
-            Matched { from, message: Unexpected::Parts { stream, .. }, .. } => {
-                self.take_parts(endpoint, from, stream).ok_or(matched)
-            }
-            offered => Err(offered),
-        }
-    }
-
-    /// Whether a message that nobody has asked for waits in any of these contexts.
-    pub fn waits_in(&self, contexts: RangeInclusive<u32>) -> bool {
-        self.waiting.is_any_in(contexts)
-    }
-
-    /// What a receive would find now, if anything.
-    pub fn probe(&self, want: &Want) -> Option<Status> {
-        let (from, envelope, message) = self.waiting.peek(want)?;
-        Some(Status::good(from, envelope.tag, message.len()))
-    }
-
-    /// Takes the message that a receive would find now out of the matching.
-    pub fn claim(&mut self, want: &Want) -> Option<Matched> {
-        let (from, envelope, message) = self.waiting.take(want)?;
-        self.release(from, &message);
-        Some(Matched { from, envelope, message })
-    }
-
-    /// The earliest message of a context that nobody has asked for, whatever its tag, among those whose sender is wanted.
-    pub fn claim_first(&mut self, context: u32, wanted: impl Fn(Peer) -> bool) -> Option<Matched> {
-        let (from, envelope, message) = self.waiting.take_first(context, wanted)?;
-        self.release(from, &message);
-        Some(Matched { from, envelope, message })
-    }
-
-    /// A message is not kept any more.
-    fn release(&mut self, from: Peer, message: &Unexpected) {
-        let peer = &mut self.peers[from.index()];
-        peer.kept = peer.kept.saturating_sub(message.charge());
-        peer.offers = peer.offers.saturating_sub(u32::from(message.is_offer()));
-    }
-
     /// Takes back a receive whose message has not come, or a send that has not left; the request then ends as cancelled. A send
     /// that has been offered is recalled: it ends as cancelled or, if its receive has been found meanwhile, as usual. True if
     /// it has ended. [`Tagged::break_off`] also ends what has begun.
+    ///
+    /// ```
+    /// use barewire_core::tagged::{Envelope, Failure, Mode, Sent, Source, Tagged, Want};
+    /// # use barewire_core::{Config, Endpoint, job::Job, region::Memory};
+    /// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+    /// let (envelope, long) = (Envelope { context: 1, tag: 7 }, Source::Memory(Memory::private(1 << 20), 0));
+    /// let sent = tagged.send(&mut endpoint, me, envelope, Mode::Standard, 1 << 20, long).unwrap();
+    /// let Sent::Pending(send) = sent else { panic!("nobody has asked for it") };
+    /// endpoint.progress(&mut tagged, usize::MAX);
+    /// assert!(!tagged.cancel(&mut endpoint, send), "it has been offered, and is recalled");
+    /// endpoint.wait(&mut tagged, None, |_, tagged| tagged.is_done(send)).unwrap();
+    /// assert_eq!(tagged.take(send).unwrap().failure, Some(Failure::Cancelled));
+    /// assert_eq!(tagged.probe(&Want { context: 1, from: None, tag: Some(7) }), None);
+    /// ```
     pub fn cancel(&mut self, endpoint: &mut Endpoint, request: Request) -> bool {
         if let Some(&State::Offered { to, .. }) = self.requests.get(request) {
             // Should the peer be gone, its loss ends the send.
@@ -337,6 +308,19 @@ impl Tagged {
     /// Ends a request now, however far it has come; false if it has ended already. Its buffer is not touched any more. What
     /// has left stays sent; a receive whose message is on its way leaves it unreceived, and a receiver whose sender breaks
     /// off sees its receive end as cancelled.
+    ///
+    /// ```
+    /// use barewire_core::tagged::{Envelope, Failure, Mode, Sent, Source, Tagged};
+    /// # use barewire_core::{Config, Endpoint, job::Job, region::Memory};
+    /// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+    /// let (envelope, long) = (Envelope { context: 1, tag: 7 }, Source::Memory(Memory::private(1 << 20), 0));
+    /// let sent = tagged.send(&mut endpoint, me, envelope, Mode::Standard, 1 << 20, long).unwrap();
+    /// let Sent::Pending(send) = sent else { panic!("nobody has asked for it") };
+    /// assert!(tagged.break_off(&mut endpoint, send), "at once, though it has been offered");
+    /// assert!(!tagged.break_off(&mut endpoint, send), "it has ended already");
+    /// assert_eq!(tagged.take(send).unwrap().failure, Some(Failure::Cancelled));
+    /// ```
     pub fn break_off(&mut self, endpoint: &mut Endpoint, request: Request) -> bool {
         if self.withdraw(request) {
             return true;
@@ -440,7 +424,7 @@ impl Tagged {
     }
 
     /// Answers an offer: the receive is there, send the rest; or it was complete in itself.
-    fn accept(
+    pub(super) fn accept(
         &mut self,
         endpoint: &mut Endpoint,
         slot: u32,

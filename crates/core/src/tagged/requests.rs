@@ -14,6 +14,21 @@ use crate::incoming::Incoming;
 use crate::stream::Sending;
 
 /// A send or receive under way.
+///
+/// ```
+/// use barewire_core::tagged::{Envelope, Request, Tagged};
+/// # use barewire_sys::userbuf::UserBuf;
+/// # use barewire_core::{Config, Endpoint, job::Job};
+/// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+/// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+/// let envelope = Envelope { context: 1, tag: 7 };
+/// let old: Request = tagged.post_now(&endpoint, me, envelope, UserBuf::EMPTY, [0; 2]).unwrap();
+/// tagged.cancel(&mut endpoint, old);
+/// tagged.take(old);
+/// let new = tagged.post_now(&endpoint, me, envelope, UserBuf::EMPTY, [0; 2]).unwrap();
+/// assert!(old != new && old.slot() == new.slot(), "the place is used again, under another name");
+/// assert!(tagged.is_done(old) && !tagged.is_done(new));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Request {
     pub(crate) slot: u32,
@@ -40,12 +55,37 @@ impl Request {
     }
 
     /// A small number that no other request under way has, for tables of one's own.
+    ///
+    /// ```
+    /// use barewire_core::tagged::{Envelope, Tagged};
+    /// # use barewire_sys::userbuf::UserBuf;
+    /// # use barewire_core::{Config, Endpoint, job::Job};
+    /// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+    /// let names = ["first", "second"];
+    /// let receives = [1, 2].map(|tag| tagged.post_now(&endpoint, me, Envelope { context: 1, tag }, UserBuf::EMPTY, [0; 2]).unwrap());
+    /// assert_eq!(receives.map(|receive| names[receive.slot() as usize]), names);
+    /// ```
     #[inline(always)]
     pub fn slot(self) -> u32 {
         self.slot
     }
 
     /// How many requests had its slot before it, modulo [`Request::GENERATIONS`].
+    ///
+    /// ```
+    /// use barewire_core::tagged::{Envelope, Tagged};
+    /// # use barewire_sys::userbuf::UserBuf;
+    /// # use barewire_core::{Config, Endpoint, job::Job};
+    /// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+    /// for before in 0..3 {
+    ///     let receive = tagged.post_now(&endpoint, me, Envelope { context: 1, tag: 7 }, UserBuf::EMPTY, [0; 2]).unwrap();
+    ///     assert_eq!((receive.slot(), receive.generation()), (0, before));
+    ///     tagged.cancel(&mut endpoint, receive);
+    ///     tagged.take(receive);
+    /// }
+    /// ```
     #[inline(always)]
     pub fn generation(self) -> u32 {
         self.generation
@@ -61,6 +101,17 @@ impl Request {
 }
 
 /// How a request ended.
+///
+/// ```
+/// use barewire_core::tagged::{Envelope, Mode, Source, Status, Tagged, Want};
+/// # use barewire_core::{Config, Endpoint, job::Job, region::Memory};
+/// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+/// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+/// tagged.send(&mut endpoint, me, Envelope { context: 1, tag: 7 }, Mode::Standard, 5, Source::Memory(Memory::private(5), 0)).unwrap();
+/// endpoint.progress(&mut tagged, usize::MAX);
+/// let status = tagged.probe(&Want { context: 1, from: None, tag: None });
+/// assert_eq!(status, Some(Status { from: me, tag: 7, len: 5, failure: None }));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
     /// Whom the message came from or went to.
@@ -74,6 +125,22 @@ pub struct Status {
 }
 
 /// Why a request ended without its message.
+///
+/// ```
+/// use barewire_core::Peer;
+/// use barewire_core::tagged::{Envelope, Failure, Tagged};
+/// # use barewire_core::{Config, Endpoint, job::Job};
+/// # use barewire_sys::userbuf::UserBuf;
+/// # let mut jobs = Job::threads(2).unwrap().into_iter();
+/// # let mut open = || Endpoint::open(jobs.next().unwrap(), Config::default()).unwrap();
+/// # let (mut here, mut there) = (open(), open());
+/// let (mut ours, mut theirs) = (Tagged::new(&here), Tagged::new(&there));
+/// theirs.send_now(&mut there, Peer(0), Envelope { context: 1, tag: 1 }, UserBuf::EMPTY).unwrap();
+/// let receive = ours.post_now(&here, Peer(1), Envelope { context: 1, tag: 2 }, UserBuf::EMPTY, [0; 2]).unwrap();
+/// drop(there);
+/// here.wait(&mut ours, None, |_, ours| ours.is_done(receive)).unwrap();
+/// assert_eq!(ours.take(receive).unwrap().failure, Some(Failure::Lost(Peer(1))));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
@@ -154,6 +221,20 @@ pub(crate) struct Slot {
 const _: () = assert!(size_of::<Slot>() == 64);
 
 /// What the owner of a receive wants to know of it when it has ended: two words of its own.
+///
+/// ```
+/// use barewire_core::tagged::{Envelope, Note, Tagged};
+/// # use barewire_sys::userbuf::UserBuf;
+/// # use barewire_core::{Config, Endpoint, job::Job};
+/// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+/// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+/// let note: Note = [4, 0];
+/// let (envelope, buffer) = (Envelope { context: 1, tag: 7 }, UserBuf::EMPTY);
+/// let receive = tagged.post_now(&endpoint, me, envelope, buffer, note).unwrap();
+/// tagged.send_now(&mut endpoint, me, envelope, buffer).unwrap();
+/// endpoint.progress(&mut tagged, usize::MAX);
+/// assert_eq!(tagged.take_good(receive).unwrap().1, note, "it comes back with the outcome");
+/// ```
 pub type Note = [u64; 2];
 
 /// The rest that is to know of a request.

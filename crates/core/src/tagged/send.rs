@@ -18,6 +18,21 @@ use crate::incoming::Incoming;
 use crate::stream::Sending;
 
 /// When a send has ended.
+///
+/// ```
+/// use barewire_core::tagged::{Envelope, Mode, Received, Sent, Sink, Source, Tagged, Want};
+/// # use barewire_core::{Config, Endpoint, job::Job, region::Memory};
+/// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+/// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+/// let (envelope, memory) = (Envelope { context: 1, tag: 7 }, Memory::private(4));
+/// let mut send = |tagged: &mut Tagged, mode| tagged.send(&mut endpoint, me, envelope, mode, 4, Source::Memory(memory.clone(), 0));
+/// assert_eq!(send(&mut tagged, Mode::Standard), Ok(Sent::Done));
+/// let Ok(Sent::Pending(send)) = send(&mut tagged, Mode::Synchronous) else { panic!("nobody has asked for it") };
+/// for _ in 0..2 {
+///     tagged.receive(&mut endpoint, Want { context: 1, from: Some(me), tag: Some(7) }, Sink::Memory(memory.clone(), 0, 4));
+/// }
+/// endpoint.wait(&mut tagged, None, |_, tagged| tagged.is_done(send)).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// When its buffer may be used again.
@@ -27,6 +42,17 @@ pub enum Mode {
 }
 
 /// How far a send has come.
+///
+/// ```
+/// use barewire_core::tagged::{Envelope, Mode, Sent, Source, Tagged};
+/// # use barewire_core::{Config, Endpoint, job::Job, region::Memory};
+/// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+/// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+/// let (memory, envelope) = (Memory::private(1 << 20), Envelope { context: 1, tag: 7 });
+/// let mut send = |len| tagged.send(&mut endpoint, me, envelope, Mode::Standard, len, Source::Memory(memory.clone(), 0));
+/// assert_eq!(send(100), Ok(Sent::Done), "it is on its way, and the buffer is ours");
+/// assert!(matches!(send(1 << 20), Ok(Sent::Pending(_))), "a long one waits for its receive");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// It has ended: the buffer is free.
@@ -51,6 +77,21 @@ fn goes_whole(endpoint: &Endpoint, to: Peer, len: u64) -> bool {
 
 impl Tagged {
     /// Sends `len` bytes of `source`.
+    ///
+    /// ```
+    /// use barewire_core::tagged::{Envelope, Mode, Received, Sent, Sink, Source, Tagged, Want};
+    /// # use barewire_core::{Config, Endpoint, job::Job, region::Memory};
+    /// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+    /// let (from, to, len) = (Memory::private(1 << 20), Memory::private(1 << 20), 1 << 20);
+    /// assert!(from.write(len - 3, b"end"));
+    /// let envelope = Envelope { context: 1, tag: 7 };
+    /// let sent = tagged.send(&mut endpoint, me, envelope, Mode::Standard, len as u64, Source::Memory(from, 0)).unwrap();
+    /// let Sent::Pending(send) = sent else { panic!("nobody has asked for it") };
+    /// tagged.receive(&mut endpoint, Want { context: 1, from: Some(me), tag: Some(7) }, Sink::Memory(to.clone(), 0, len));
+    /// endpoint.wait(&mut tagged, None, |endpoint, tagged| tagged.advance(endpoint) && tagged.is_done(send)).unwrap();
+    /// assert_eq!(tagged.take(send).unwrap().len, 1 << 20);
+    /// ```
     #[inline]
     pub fn send(
         &mut self,
