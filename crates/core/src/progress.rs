@@ -47,8 +47,9 @@ impl From<Flow> for Handled {
 }
 
 impl Endpoint {
-    /// Takes packets that have arrived and hands them to `deliver`, until none are left, about `budget` bytes have been
-    /// taken (the last packet may overshoot), or a handler says [`Flow::Quit`]. Never waits. Says how many packets it took.
+    /// Takes packets that have arrived and hands them to `deliver`, until none are left, 64 of each peer have been taken, so that all get their
+    /// turn, about `budget` bytes have been taken (the last packet may overshoot), or a handler says [`Flow::Quit`]. Never waits. Says how many
+    /// packets it took.
     ///
     /// ```
     /// use barewire_core::{Config, Endpoint, Ignore, Port, job::Job};

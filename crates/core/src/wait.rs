@@ -109,7 +109,7 @@ impl Endpoint {
     }
 
     /// [`Endpoint::wait_for`] for something in memory that neighbours write without sending anything: `done` only looks, and
-    /// is asked once more after we have said that we sleep. Whoever writes such memory calls [`Endpoint::nudge`].
+    /// is asked once more after we have said that we sleep; what it has found has to stay true. Whoever writes such memory calls [`Endpoint::nudge`].
     ///
     /// ```
     /// use barewire_core::{Config, Endpoint, Ignore, job::Job, region::Memory, wait::Waiting};

@@ -243,7 +243,6 @@ impl Tagged {
     }
 
     /// What its owner noted of a receive that was [posted](Tagged::post_now) with a note, unless that has been taken.
-    /// [`Tagged::take_good`] has an example.
     ///
     /// ```
     /// use barewire_core::tagged::{Envelope, Tagged};
@@ -281,7 +280,7 @@ impl Tagged {
         self.requests.take(request)
     }
 
-    /// Notes something of a receive that has not been taken. [`Tagged::take_good`] has an example.
+    /// Notes something of a receive that has not been taken.
     ///
     /// ```
     /// use barewire_core::tagged::{Envelope, Request, Tagged};
@@ -320,7 +319,7 @@ impl Tagged {
         self.requests.take_good(request)
     }
 
-    /// The request under way that has this [slot](Request::slot), if there is one. [`Tagged::take_good`] has an example.
+    /// The request under way that has this [slot](Request::slot), if there is one.
     ///
     /// ```
     /// use barewire_core::tagged::{Envelope, Tagged};

@@ -112,7 +112,6 @@ impl Tagged {
 
     /// Posts a receive into a caller's buffer, from one peer and with one tag, if no message waits and the peer is there; `None` if not,
     /// and nothing has happened. Then [`Tagged::receive`] is the way. The note comes back with [`Tagged::take_good`].
-    /// [`Tagged::send_now`] has an example.
     ///
     /// ```
     /// use barewire_core::tagged::{Envelope, Tagged};
