@@ -39,6 +39,7 @@
 
 mod asynch;
 mod dispatch;
+mod draft;
 mod message;
 mod send;
 mod stream;

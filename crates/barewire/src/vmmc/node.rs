@@ -28,6 +28,22 @@ const NAP: Duration = Duration::from_millis(1);
 ///
 /// It works while it is called: in [`Vmmc::poll`] and in everything that waits. Neighbours that write to a buffer of ours do not
 /// need that; everybody else does.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+/// # use barewire::vmmc::*;
+/// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+/// node.export(&buffer, 1, Who::Anyone).unwrap(); // the receiver's part
+/// let proxy = node.import(me, 1, None).unwrap(); // the sender's part
+/// let data = Memory::private(3);
+/// data.write(0, b"hey");
+/// let transfer = node.send(proxy, 97, (&data, 0, 3), Notify::Quiet).unwrap();
+/// node.finish(transfer, None).unwrap();
+/// let mut end = [0; 3];
+/// buffer.read(97, &mut end);
+/// assert_eq!(&end, b"hey");
+/// ```
 #[derive(Debug)]
 pub struct Vmmc {
     core: Endpoint,
@@ -38,11 +54,26 @@ pub struct Vmmc {
 
 impl Vmmc {
     /// A node on an endpoint of the core, which it takes over.
+    ///
+    /// ```
+    /// use barewire::core::{Config, Endpoint, job::Job};
+    /// use barewire::vmmc::Vmmc;
+    /// let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// assert_eq!(node.next_event(), None);
+    /// ```
     pub fn new(core: Endpoint) -> Vmmc {
         Vmmc { core, engine: Engine::new(UTLB_CAPACITY), blocked: 0 }
     }
 
     /// The endpoint of the core, to look at.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// assert_eq!((node.core().me().0, node.core().size()), (0, 1));
+    /// ```
     pub fn core(&self) -> &Endpoint {
         &self.core
     }
@@ -65,6 +96,19 @@ impl Vmmc {
     }
 
     /// What the cache of registered buffers did, and how many it holds.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// # let export = node.export_with(&buffer, 1, Who::Anyone, ExportOptions { redirectable: true }).unwrap();
+    /// # let proxy = node.import(me, 1, None).unwrap();
+    /// # let place = Memory::shared(10).unwrap();
+    /// node.redirect(export, me, (&place, 0, 10)).unwrap();
+    /// let (counted, held) = node.utlb();
+    /// assert_eq!((counted.misses, held), (1, 1)); // the place stays registered
+    /// ```
     pub fn utlb(&self) -> (CacheCounters, usize) {
         (self.engine.utlb.counters, self.engine.utlb.len())
     }
@@ -193,6 +237,17 @@ impl Vmmc {
     }
 
     /// What came of asking for a buffer; `None` while its owner has not answered. A refused import is freed.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// node.export(&buffer, 1, Who::Anyone).unwrap();
+    /// let proxy = node.import_request(me, 1).unwrap();
+    /// let answer = node.wait("an answer", None, |node| node.import_done(proxy)).unwrap();
+    /// assert_eq!(answer, Ok(()));
+    /// ```
     pub fn import_done(&mut self, import: Import) -> Option<Result<(), ImportError>> {
         let Some(entry) = self.engine.imports.get(import.0) else { return Some(Err(ImportError::NoSuch)) };
         match entry.state {
@@ -260,6 +315,20 @@ impl Vmmc {
     }
 
     /// Bytes of an imported buffer.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
+    /// # let proxy = node.import(me, 1, None).unwrap();
+    /// # let data = Memory::private(10);
+    /// # data.write(0, b"0123456789");
+    /// assert_eq!(node.import_len(proxy), Some(100));
+    /// node.unimport(proxy).unwrap();
+    /// assert_eq!(node.import_len(proxy), None);
+    /// ```
     pub fn import_len(&self, import: Import) -> Option<u64> {
         self.engine.imports.get(import.0)?.valid().ok().map(|valid| valid.key.len)
     }
@@ -324,6 +393,20 @@ impl Vmmc {
     }
 
     /// What became of a transfer; `None` while it is under way. Told once; until then the node remembers it.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
+    /// # let proxy = node.import(me, 1, None).unwrap();
+    /// # let data = Memory::private(10);
+    /// # data.write(0, b"0123456789");
+    /// let transfer = node.send(proxy, 0, (&data, 0, 10), Notify::Quiet).unwrap();
+    /// let done = node.wait("the end", None, |node| node.transfer_done(transfer)).unwrap();
+    /// assert_eq!(done, Ok(()));
+    /// ```
     pub fn transfer_done(&mut self, transfer: Transfer) -> Option<Result<(), TransferError>> {
         let outcome = match self.engine.transfers.get(transfer.0) {
             None => return Some(Err(TransferError::NoSuch)),
@@ -337,6 +420,23 @@ impl Vmmc {
     }
 
     /// Waits until a transfer has ended: its bytes are in the owner's memory, or not at all.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
+    /// # let proxy = node.import(me, 1, None).unwrap();
+    /// # let data = Memory::private(10);
+    /// # data.write(0, b"0123456789");
+    /// let transfer = node.send(proxy, 0, (&data, 3, 4), Notify::Quiet).unwrap();
+    /// assert_eq!(node.finish(transfer, None), Ok(()));
+    /// let mut there = [0; 4];
+    /// buffer.read(0, &mut there);
+    /// assert_eq!(&there, b"3456");
+    /// assert_eq!(node.finish(transfer, None), Err(TransferError::NoSuch)); // told once
+    /// ```
     pub fn finish(&mut self, transfer: Transfer, timeout: Option<Duration>) -> Result<(), TransferError> {
         self.wait("the end of a transfer", timeout, |node| node.transfer_done(transfer))?
     }
@@ -385,6 +485,24 @@ impl Vmmc {
     }
 
     /// Writes to bound memory.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
+    /// # let proxy = node.import(me, 1, None).unwrap();
+    /// # let data = Memory::private(10);
+    /// # data.write(0, b"0123456789");
+    /// let binding = node.bind(proxy, (40, 10), std::time::Duration::from_millis(1)).unwrap();
+    /// node.write(binding, 8, b"ok").unwrap();
+    /// assert_eq!(node.write(binding, 9, b"no"), Err(TransferError::OutOfRange)); // the part has 10 bytes
+    /// node.flush(binding, None).unwrap();
+    /// let mut there = [0; 2];
+    /// buffer.read(48, &mut there);
+    /// assert_eq!(&there, b"ok");
+    /// ```
     #[inline]
     pub fn write(&mut self, binding: Binding, at: u64, bytes: &[u8]) -> Result<(), TransferError> {
         let Engine { bindings, imports, .. } = &mut self.engine;
@@ -396,11 +514,46 @@ impl Vmmc {
     /// The bound memory itself, and where in it the binding begins, for whoever writes by other means. With a neighbour it is the
     /// owner's memory, and stays so when the owner takes its buffer back: look at [`Vmmc::next_event`]. Elsewhere a write of
     /// what was there already is not seen.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
+    /// # let proxy = node.import(me, 1, None).unwrap();
+    /// # let data = Memory::private(10);
+    /// # data.write(0, b"0123456789");
+    /// let binding = node.bind(proxy, (40, 10), std::time::Duration::from_millis(1)).unwrap();
+    /// let (memory, start) = node.binding_memory(binding).unwrap();
+    /// memory.write(start as usize + 2, b"by hand");
+    /// node.flush(binding, None).unwrap();
+    /// let mut there = [0; 7];
+    /// buffer.read(42, &mut there);
+    /// assert_eq!(&there, b"by hand");
+    /// ```
     pub fn binding_memory(&mut self, binding: Binding) -> Result<(Memory, u64), TransferError> {
         Ok(self.engine.bindings.get_mut(binding.0).ok_or(TransferError::NoSuch)?.memory())
     }
 
     /// Sends what was written to a binding, and waits until the owner has it.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
+    /// # let proxy = node.import(me, 1, None).unwrap();
+    /// # let data = Memory::private(10);
+    /// # data.write(0, b"0123456789");
+    /// let binding = node.bind(proxy, (0, 100), std::time::Duration::from_secs(3600)).unwrap();
+    /// node.write(binding, 99, b"!").unwrap();
+    /// node.flush(binding, None).unwrap(); // not in an hour, but now
+    /// let mut last = [0];
+    /// buffer.read(99, &mut last);
+    /// assert_eq!(&last, b"!");
+    /// ```
     pub fn flush(&mut self, binding: Binding, timeout: Option<Duration>) -> Result<(), TransferError> {
         let Engine { bindings, counters, .. } = &mut self.engine;
         let entry = bindings.get_mut(binding.0).ok_or(TransferError::NoSuch)?;
@@ -415,6 +568,20 @@ impl Vmmc {
     }
 
     /// Ends a binding. What was not flushed is not sent.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
+    /// # let proxy = node.import(me, 1, None).unwrap();
+    /// # let data = Memory::private(10);
+    /// # data.write(0, b"0123456789");
+    /// let binding = node.bind(proxy, (0, 100), std::time::Duration::from_millis(1)).unwrap();
+    /// assert_eq!(node.unbind(binding), Ok(()));
+    /// assert_eq!(node.unbind(binding), Err(TransferError::NoSuch));
+    /// ```
     pub fn unbind(&mut self, binding: Binding) -> Result<(), TransferError> {
         let entry = self.engine.bindings.remove(binding.0).ok_or(TransferError::NoSuch)?;
         self.engine.orphans.extend(entry.ops);
@@ -447,6 +614,21 @@ impl Vmmc {
     }
 
     /// What became of a redirection; `None` while its transfer has not come. Told once.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// # let export = node.export_with(&buffer, 1, Who::Anyone, ExportOptions { redirectable: true }).unwrap();
+    /// # let proxy = node.import(me, 1, None).unwrap();
+    /// # let place = Memory::shared(10).unwrap();
+    /// let redirection = node.redirect(export, me, (&place, 0, 10)).unwrap();
+    /// assert_eq!(node.redirect_done(redirection), None);
+    /// node.send(proxy, 0, (&Memory::private(5), 0, 5), Notify::Quiet).unwrap();
+    /// let came = node.wait("a transfer", None, |node| node.redirect_done(redirection)).unwrap();
+    /// assert_eq!(came.unwrap().len, 5);
+    /// ```
     pub fn redirect_done(&mut self, redirection: Redirection) -> Option<Result<Redirected, RedirectError>> {
         let Some(entry) = self.engine.redirections.get(redirection.0) else {
             return Some(Err(RedirectError::NoSuch));
@@ -457,6 +639,24 @@ impl Vmmc {
     }
 
     /// Waits for the transfer that a redirection is for.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// # let export = node.export_with(&buffer, 1, Who::Anyone, ExportOptions { redirectable: true }).unwrap();
+    /// # let proxy = node.import(me, 1, None).unwrap();
+    /// # let place = Memory::shared(10).unwrap();
+    /// let redirection = node.redirect(export, me, (&place, 2, 8)).unwrap();
+    /// let data = Memory::private(3);
+    /// data.write(0, b"new");
+    /// node.send(proxy, 50, (&data, 0, 3), Notify::Quiet).unwrap();
+    /// node.redirected(redirection, None).unwrap();
+    /// let mut there = [0; 5];
+    /// place.read(0, &mut there);
+    /// assert_eq!(&there, b"\0\0new"); // and not at 50 of the buffer
+    /// ```
     pub fn redirected(
         &mut self,
         redirection: Redirection,
@@ -484,6 +684,21 @@ impl Vmmc {
     }
 
     /// Sets the handler that runs when a transfer to the buffer tells of itself. It runs in [`Vmmc::poll`] and in waits.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
+    /// # let proxy = node.import(me, 1, None).unwrap();
+    /// # let data = Memory::private(10);
+    /// # data.write(0, b"0123456789");
+    /// let (tell, told) = std::sync::mpsc::channel();
+    /// node.set_notification(export, move |arrival| tell.send((arrival.offset, arrival.len)).unwrap()).unwrap();
+    /// node.send(proxy, 10, (&data, 0, 7), Notify::Tell).unwrap();
+    /// assert_eq!(node.wait("word", None, |_| told.try_recv().ok()), Ok((10, 7)));
+    /// ```
     pub fn set_notification(
         &mut self,
         export: Export,
@@ -520,6 +735,16 @@ impl Vmmc {
     }
 
     /// Takes one block away; with the last one, what has queued runs. Says how many blocks are left.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// node.block_notifications();
+    /// node.block_notifications();
+    /// assert_eq!((node.unblock_notifications(), node.unblock_notifications()), (1, 0));
+    /// ```
     pub fn unblock_notifications(&mut self) -> u32 {
         self.blocked = self.blocked.saturating_sub(1);
         self.notify();
@@ -540,11 +765,44 @@ impl Vmmc {
     }
 
     /// The next import that became invalid.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
+    /// # let proxy = node.import(me, 1, None).unwrap();
+    /// # let data = Memory::private(10);
+    /// # data.write(0, b"0123456789");
+    /// assert_eq!(node.next_event(), None); // all is well
+    /// node.unexport(export).unwrap();
+    /// let event = node.wait("the news", None, Vmmc::next_event).unwrap();
+    /// assert_eq!(event.import, proxy);
+    /// ```
     pub fn next_event(&mut self) -> Option<Invalidated> {
         self.engine.events.pop_front()
     }
 
     /// Takes what has arrived, moves transfers, flushes bindings that are due and runs notifications. Never waits.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
+    /// # let proxy = node.import(me, 1, None).unwrap();
+    /// # let data = Memory::private(10);
+    /// # data.write(0, b"0123456789");
+    /// let transfer = node.send(proxy, 0, (&data, 0, 10), Notify::Quiet).unwrap();
+    /// while node.transfer_done(transfer).is_none() {
+    ///     node.poll();
+    /// }
+    /// let mut there = [0; 10];
+    /// buffer.read(0, &mut there);
+    /// assert_eq!(&there, b"0123456789");
+    /// ```
     pub fn poll(&mut self) -> usize {
         let took = self.advance();
         self.core.looked(took);
@@ -559,6 +817,16 @@ impl Vmmc {
     }
 
     /// Polls until `found` finds something, sleeping when there is nothing to do.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// use std::time::Duration;
+    /// assert_eq!(node.wait("what is there", None, |node| Some(node.core().size())), Ok(1));
+    /// assert!(node.wait("nothing", Some(Duration::from_millis(1)), |_| None::<()>).is_err());
+    /// ```
     pub fn wait<T>(
         &mut self,
         what: &'static str,
