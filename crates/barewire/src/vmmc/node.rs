@@ -2,20 +2,22 @@
 
 use std::time::{Duration, Instant};
 
-use barewire_core::region::{Memory, Rights, Who};
+use barewire_core::region::{Memory, Who};
 use barewire_core::wait::Waiting;
 use barewire_core::{Endpoint, Peer, SendError, WaitError};
 
-use super::bind::BindEntry;
 use super::engine::{Counters, Engine, ExportEntry, ImportEntry, ImportState, Importer, Stage, unimport};
 use super::names::{
-    Arrival, Binding, Export, ExportError, ExportOptions, Import, ImportError, Invalidated, Notify,
-    RedirectError, Redirected, Redirection, Transfer, TransferError, Why,
+    Arrival, Export, ExportError, ExportOptions, Import, ImportError, Invalidated, Notify, RedirectError,
+    Transfer, TransferError, Why,
 };
 use super::wire::Kind;
 use crate::deadline::{Deadline, napped};
 use crate::registered::CacheCounters;
 use crate::slab::Slot;
+
+mod bindings;
+mod redirections;
 
 /// Buffers that stay registered unless somebody says otherwise.
 const UTLB_CAPACITY: usize = 64;
@@ -441,248 +443,6 @@ impl Vmmc {
         self.wait("the end of a transfer", timeout, |node| node.transfer_done(transfer))?
     }
 
-    /// Binds memory of this node to a part (offset and length) of an imported buffer: what is written to the binding appears there,
-    /// with a neighbour at once, elsewhere within `every` as long as the node is polled. It may overtake deliberate updates.
-    ///
-    /// ```
-    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
-    /// # use barewire::vmmc::*;
-    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
-    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
-    /// node.export(&buffer, 1, Who::Anyone).unwrap();
-    /// let proxy = node.import(me, 1, None).unwrap();
-    /// let binding = node.bind(proxy, (10, 20), std::time::Duration::from_millis(1)).unwrap();
-    /// node.write(binding, 5, b"here").unwrap(); // and there, at 15
-    /// node.flush(binding, None).unwrap();
-    /// let mut there = [0; 4];
-    /// assert!(buffer.read(15, &mut there));
-    /// assert_eq!(&there, b"here");
-    /// ```
-    pub fn bind(
-        &mut self,
-        import: Import,
-        part: (u64, u64),
-        every: Duration,
-    ) -> Result<Binding, TransferError> {
-        let valid = self.engine.imports.get(import.0).ok_or(TransferError::NoSuch)?.valid()?;
-        if part.0.checked_add(part.1).is_none_or(|end| end > valid.key.len) {
-            return Err(TransferError::OutOfRange);
-        }
-        let near = self.wait("a neighbour's memory", Some(MAP_WITHIN), |node| {
-            match node.core.reach(valid.key, Rights::WRITE) {
-                Ok(Some(memory)) => Some(Ok(Some(memory.clone()))),
-                Ok(None) => node.core.goes_by_packets(valid.key).then_some(Ok(None)),
-                Err(error) => Some(Err(error)),
-            }
-        });
-        let near = match near {
-            Ok(near) => near?,
-            Err(WaitError::TimedOut) => None,
-            Err(error) => return Err(error.into()),
-        };
-        let entry = BindEntry::new(import.0, valid.key, part, every, near);
-        self.engine.bindings.insert(entry).map(Binding).ok_or(TransferError::TooMany)
-    }
-
-    /// Writes to bound memory.
-    ///
-    /// ```
-    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
-    /// # use barewire::vmmc::*;
-    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
-    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
-    /// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
-    /// # let proxy = node.import(me, 1, None).unwrap();
-    /// # let data = Memory::private(10);
-    /// # data.write(0, b"0123456789");
-    /// let binding = node.bind(proxy, (40, 10), std::time::Duration::from_millis(1)).unwrap();
-    /// node.write(binding, 8, b"ok").unwrap();
-    /// assert_eq!(node.write(binding, 9, b"no"), Err(TransferError::OutOfRange)); // the part has 10 bytes
-    /// node.flush(binding, None).unwrap();
-    /// let mut there = [0; 2];
-    /// buffer.read(48, &mut there);
-    /// assert_eq!(&there, b"ok");
-    /// ```
-    #[inline]
-    pub fn write(&mut self, binding: Binding, at: u64, bytes: &[u8]) -> Result<(), TransferError> {
-        let Engine { bindings, imports, .. } = &mut self.engine;
-        let entry = bindings.get_mut(binding.0).ok_or(TransferError::NoSuch)?;
-        imports.get(entry.import).ok_or(TransferError::NoSuch)?.valid()?;
-        entry.write(&mut self.core, at, bytes)
-    }
-
-    /// The bound memory itself, and where in it the binding begins, for whoever writes by other means. With a neighbour it is the
-    /// owner's memory, and stays so when the owner takes its buffer back: look at [`Vmmc::next_event`]. Elsewhere a write of
-    /// what was there already is not seen.
-    ///
-    /// ```
-    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
-    /// # use barewire::vmmc::*;
-    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
-    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
-    /// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
-    /// # let proxy = node.import(me, 1, None).unwrap();
-    /// # let data = Memory::private(10);
-    /// # data.write(0, b"0123456789");
-    /// let binding = node.bind(proxy, (40, 10), std::time::Duration::from_millis(1)).unwrap();
-    /// let (memory, start) = node.binding_memory(binding).unwrap();
-    /// memory.write(start as usize + 2, b"by hand");
-    /// node.flush(binding, None).unwrap();
-    /// let mut there = [0; 7];
-    /// buffer.read(42, &mut there);
-    /// assert_eq!(&there, b"by hand");
-    /// ```
-    pub fn binding_memory(&mut self, binding: Binding) -> Result<(Memory, u64), TransferError> {
-        Ok(self.engine.bindings.get_mut(binding.0).ok_or(TransferError::NoSuch)?.memory())
-    }
-
-    /// Sends what was written to a binding, and waits until the owner has it.
-    ///
-    /// ```
-    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
-    /// # use barewire::vmmc::*;
-    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
-    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
-    /// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
-    /// # let proxy = node.import(me, 1, None).unwrap();
-    /// # let data = Memory::private(10);
-    /// # data.write(0, b"0123456789");
-    /// let binding = node.bind(proxy, (0, 100), std::time::Duration::from_secs(3600)).unwrap();
-    /// node.write(binding, 99, b"!").unwrap();
-    /// node.flush(binding, None).unwrap(); // not in an hour, but now
-    /// let mut last = [0];
-    /// buffer.read(99, &mut last);
-    /// assert_eq!(&last, b"!");
-    /// ```
-    pub fn flush(&mut self, binding: Binding, timeout: Option<Duration>) -> Result<(), TransferError> {
-        let Engine { bindings, counters, .. } = &mut self.engine;
-        let entry = bindings.get_mut(binding.0).ok_or(TransferError::NoSuch)?;
-        entry.flush(&mut self.core, counters);
-        self.wait("the end of an automatic update", timeout, |node| {
-            match node.engine.bindings.get(binding.0) {
-                None => Some(Err(TransferError::NoSuch)),
-                Some(BindEntry { failed: Some(error), .. }) => Some(Err(*error)),
-                Some(entry) => entry.is_clean().then_some(Ok(())),
-            }
-        })?
-    }
-
-    /// Ends a binding. What was not flushed is not sent.
-    ///
-    /// ```
-    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
-    /// # use barewire::vmmc::*;
-    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
-    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
-    /// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
-    /// # let proxy = node.import(me, 1, None).unwrap();
-    /// # let data = Memory::private(10);
-    /// # data.write(0, b"0123456789");
-    /// let binding = node.bind(proxy, (0, 100), std::time::Duration::from_millis(1)).unwrap();
-    /// assert_eq!(node.unbind(binding), Ok(()));
-    /// assert_eq!(node.unbind(binding), Err(TransferError::NoSuch));
-    /// ```
-    pub fn unbind(&mut self, binding: Binding) -> Result<(), TransferError> {
-        let entry = self.engine.bindings.remove(binding.0).ok_or(TransferError::NoSuch)?;
-        self.engine.orphans.extend(entry.ops);
-        Ok(())
-    }
-
-    /// Re-aims the next transfer of `from` to a redirectable buffer that has not been re-aimed: it goes into a place (memory, from where,
-    /// how many bytes at most). If it was too late for that, it is copied there.
-    ///
-    /// ```
-    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
-    /// # use barewire::vmmc::*;
-    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
-    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
-    /// let export = node.export_with(&buffer, 1, Who::Anyone, ExportOptions { redirectable: true }).unwrap();
-    /// let proxy = node.import(me, 1, None).unwrap();
-    /// let place = Memory::shared(64).unwrap();
-    /// let redirection = node.redirect(export, me, (&place, 32, 32)).unwrap();
-    /// while node.poll() > 0 {} // the sender hears of it in time
-    /// node.send(proxy, 0, (&Memory::private(8), 0, 8), Notify::Quiet).unwrap();
-    /// assert_eq!(node.redirected(redirection, None), Ok(Redirected { len: 8, copies: 0 }));
-    /// ```
-    pub fn redirect(
-        &mut self,
-        export: Export,
-        from: Peer,
-        place: (&Memory, u64, u64),
-    ) -> Result<Redirection, RedirectError> {
-        self.engine.redirect(&mut self.core, export, from, place)
-    }
-
-    /// What became of a redirection; `None` while its transfer has not come. Told once.
-    ///
-    /// ```
-    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
-    /// # use barewire::vmmc::*;
-    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
-    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
-    /// # let export = node.export_with(&buffer, 1, Who::Anyone, ExportOptions { redirectable: true }).unwrap();
-    /// # let proxy = node.import(me, 1, None).unwrap();
-    /// # let place = Memory::shared(10).unwrap();
-    /// let redirection = node.redirect(export, me, (&place, 0, 10)).unwrap();
-    /// assert_eq!(node.redirect_done(redirection), None);
-    /// node.send(proxy, 0, (&Memory::private(5), 0, 5), Notify::Quiet).unwrap();
-    /// let came = node.wait("a transfer", None, |node| node.redirect_done(redirection)).unwrap();
-    /// assert_eq!(came.unwrap().len, 5);
-    /// ```
-    pub fn redirect_done(&mut self, redirection: Redirection) -> Option<Result<Redirected, RedirectError>> {
-        let Some(entry) = self.engine.redirections.get(redirection.0) else {
-            return Some(Err(RedirectError::NoSuch));
-        };
-        let outcome = entry.outcome?;
-        self.engine.redirections.remove(redirection.0);
-        Some(outcome)
-    }
-
-    /// Waits for the transfer that a redirection is for.
-    ///
-    /// ```
-    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
-    /// # use barewire::vmmc::*;
-    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
-    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
-    /// # let export = node.export_with(&buffer, 1, Who::Anyone, ExportOptions { redirectable: true }).unwrap();
-    /// # let proxy = node.import(me, 1, None).unwrap();
-    /// # let place = Memory::shared(10).unwrap();
-    /// let redirection = node.redirect(export, me, (&place, 2, 8)).unwrap();
-    /// let data = Memory::private(3);
-    /// data.write(0, b"new");
-    /// node.send(proxy, 50, (&data, 0, 3), Notify::Quiet).unwrap();
-    /// node.redirected(redirection, None).unwrap();
-    /// let mut there = [0; 5];
-    /// place.read(0, &mut there);
-    /// assert_eq!(&there, b"\0\0new"); // and not at 50 of the buffer
-    /// ```
-    pub fn redirected(
-        &mut self,
-        redirection: Redirection,
-        timeout: Option<Duration>,
-    ) -> Result<Redirected, RedirectError> {
-        self.wait("a redirected transfer", timeout, |node| node.redirect_done(redirection))?
-    }
-
-    /// The next transfer to a redirectable buffer that is in the default buffer and that no redirection claimed.
-    ///
-    /// ```
-    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
-    /// # use barewire::vmmc::*;
-    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
-    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
-    /// let export = node.export_with(&buffer, 1, Who::Anyone, ExportOptions { redirectable: true }).unwrap();
-    /// let proxy = node.import(me, 1, None).unwrap();
-    /// node.send(proxy, 7, (&Memory::private(8), 0, 8), Notify::Quiet).unwrap();
-    /// let arrival = node.wait("a transfer", None, |node| node.next_arrival(export)).unwrap();
-    /// assert_eq!((arrival.offset, arrival.len), (7, 8));
-    /// ```
-    pub fn next_arrival(&mut self, export: Export) -> Option<Arrival> {
-        let importers = &mut self.engine.exports.get_mut(export.0)?.importers;
-        importers.iter_mut().find_map(|importer| importer.unclaimed.pop_front())
-    }
-
     /// Sets the handler that runs when a transfer to the buffer tells of itself. It runs in [`Vmmc::poll`] and in waits.
     ///
     /// ```
@@ -868,9 +628,6 @@ fn is_passing(error: ImportError, left: Option<Duration>) -> bool {
         _ => false,
     }
 }
-
-/// How long binding waits for a neighbour to hand its memory over.
-const MAP_WITHIN: Duration = Duration::from_secs(10);
 
 impl Engine {
     /// Moves what is under way.
