@@ -18,7 +18,6 @@ use super::wire::{self, ARGS_MAX};
 /// let memory = Memory::private(100);
 /// assert_eq!(Bulk::from(&[1u8, 2, 3][..]).len(), 3);
 /// assert_eq!(Bulk::from((&memory, 10..30)).len(), 20);
-/// assert!(Bulk::from((&memory, 10..101)).is_bad());
 /// ```
 #[derive(Clone, Debug)]
 pub enum Bulk<'a> {
@@ -54,6 +53,12 @@ impl<'a> From<(&'a Memory, Range<usize>)> for Bulk<'a> {
 
 impl Bulk<'_> {
     /// How many bytes.
+    ///
+    /// ```
+    /// use barewire::am::{Bulk, Memory};
+    /// let memory = Memory::private(100);
+    /// assert_eq!((Bulk::from(b"five!").len(), Bulk::from((&memory, 40..100)).len()), (5, 60));
+    /// ```
     pub fn len(&self) -> usize {
         match self {
             Bulk::Bytes(bytes) => bytes.len(),
@@ -62,12 +67,17 @@ impl Bulk<'_> {
     }
 
     /// Whether there are none.
+    ///
+    /// ```
+    /// use barewire::am::Bulk;
+    /// assert!(Bulk::from(b"").is_empty() && !Bulk::from(b"x").is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Whether the range does not lie in its memory.
-    pub fn is_bad(&self) -> bool {
+    pub(super) fn is_bad(&self) -> bool {
         match self {
             Bulk::Bytes(_) => false,
             Bulk::Memory(memory, range) => range.start > range.end || range.end > memory.len(),
@@ -75,7 +85,7 @@ impl Bulk<'_> {
     }
 
     /// Writes `n` bytes from `at` on.
-    pub fn write(&self, wire: &mut WireMut<'_>, at: usize, n: usize) {
+    pub(super) fn write(&self, wire: &mut WireMut<'_>, at: usize, n: usize) {
         match self {
             Bulk::Bytes(bytes) => {
                 wire.write(&bytes[at..at + n]);
@@ -97,6 +107,21 @@ impl Bulk<'_> {
 }
 
 /// Where in the target's segment bulk data goes.
+///
+/// ```
+/// # use barewire::am::*;
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+/// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+/// # let bundle = node.allocate_bundle().unwrap();
+/// # let ep = node.allocate_endpoint(bundle).unwrap();
+/// # node.set_tag(ep, Tag(5)).unwrap();
+/// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+/// node.set_seg(ep, Memory::shared(100).unwrap()).unwrap();
+/// node.set_handler(ep, 1, |ctx, _| ctx.state.push(ctx.place().unwrap())).unwrap();
+/// node.request_xfer(ep, 0, 1, &[], 20, b"hello").unwrap();
+/// while node.poll(bundle) > 0 {}
+/// assert_eq!(*node.state(), [Place { offset: 20, len: 5 }]);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// First byte.

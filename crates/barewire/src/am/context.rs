@@ -108,6 +108,22 @@ impl Body<'_> {
 }
 
 /// A message that came back: see [`Ctx::returned`].
+///
+/// ```
+/// # use barewire::am::*;
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+/// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+/// # let bundle = node.allocate_bundle().unwrap();
+/// # let ep = node.allocate_endpoint(bundle).unwrap();
+/// # node.set_tag(ep, Tag(5)).unwrap();
+/// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+/// node.set_handler(ep, 0, |ctx, args| ctx.state.push((ctx.returned().unwrap(), args.to_vec()))).unwrap();
+/// node.request(ep, 0, 99, &[1, 2]).unwrap(); // there is no handler 99
+/// while node.poll(bundle) > 0 {}
+/// let (returned, args) = &node.state()[0];
+/// assert_eq!((returned.code, returned.handler, returned.translation), (Code::BadHandler, 99, Some(0)));
+/// assert_eq!((returned.in_doubt, &args[..]), (0, &[1, 2][..])); // it certainly did not run
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Returned {
     /// Why.
@@ -127,24 +143,86 @@ pub struct Returned {
 
 impl<S> Ctx<'_, S> {
     /// The endpoint that the message came from, or, if it is one that came back, that it should have gone to.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// node.set_handler(ep, 1, |ctx, _| ctx.state.push(ctx.source())).unwrap();
+    /// node.request(ep, 0, 1, &[]).unwrap();
+    /// node.poll(bundle);
+    /// assert_eq!(*node.state(), [Name { peer: Peer(0), index: ep.index() }]);
+    /// ```
     #[inline]
     pub fn source(&self) -> Name {
         Name { peer: self.from, index: self.imm.from() }
     }
 
     /// The tag the message carries; a reply carries the tag of its request.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// node.set_tag(ep, Tag::ALL).unwrap();
+    /// node.map(ep, 1, node.name(ep), Tag(77)).unwrap();
+    /// node.set_handler(ep, 1, |ctx, _| ctx.state.push(ctx.tag())).unwrap();
+    /// node.request(ep, 1, 1, &[]).unwrap();
+    /// node.poll(bundle);
+    /// assert_eq!(*node.state(), [Tag(77)]);
+    /// ```
     #[inline]
     pub fn tag(&self) -> Tag {
         self.tag
     }
 
     /// The endpoint that the message came to.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// node.set_handler(ep, 1, |ctx, _| ctx.state.push(ctx.endpoint())).unwrap();
+    /// node.request(ep, 0, 1, &[]).unwrap();
+    /// node.poll(bundle);
+    /// assert_eq!(*node.state(), [ep]);
+    /// ```
     #[inline]
     pub fn endpoint(&self) -> Ep {
         Ep(self.side.index)
     }
 
     /// Bytes of a medium message's data not read yet.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// node.set_handler(ep, 1, |ctx, _| {
+    ///     let mut all = vec![0; ctx.remaining()];
+    ///     ctx.read(&mut all);
+    ///     ctx.state.push((all, ctx.remaining()));
+    /// }).unwrap();
+    /// node.request_medium(ep, 0, 1, &[], b"as long as it is").unwrap();
+    /// node.poll(bundle);
+    /// assert_eq!(*node.state(), [(b"as long as it is".to_vec(), 0)]);
+    /// ```
     #[inline]
     pub fn remaining(&self) -> usize {
         self.body.remaining()
@@ -176,24 +254,92 @@ impl<S> Ctx<'_, S> {
     }
 
     /// Reads a medium message's data straight into `memory` at `offset` and says how many bytes fitted.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// let memory = Memory::private(10);
+    /// let target = memory.clone();
+    /// node.set_handler(ep, 1, move |ctx, _| { let n = ctx.read_into(&target, 6); ctx.state.push(n); }).unwrap();
+    /// node.request_medium(ep, 0, 1, &[], b"abcdef").unwrap();
+    /// node.poll(bundle);
+    /// let mut end = [0; 4];
+    /// memory.read(6, &mut end);
+    /// assert_eq!((&node.state()[..], &end), (&[4][..], b"abcd")); // no more fitted
+    /// ```
     pub fn read_into(&mut self, memory: &Memory, offset: usize) -> usize {
         let len = self.body.remaining().min(memory.len().saturating_sub(offset));
         memory.wire_mut(offset, len).map_or(0, |mut wire| self.body.read_to(&mut wire))
     }
 
     /// Where in the endpoint's segment bulk data has been put; `None` if the message has none.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// node.set_seg(ep, Memory::shared(100).unwrap()).unwrap();
+    /// node.set_handler(ep, 1, |ctx, _| ctx.state.push(ctx.place().map(|place| place.len))).unwrap();
+    /// node.request_xfer(ep, 0, 1, &[], 0, &[1; 40]).unwrap();
+    /// node.request(ep, 0, 1, &[]).unwrap();
+    /// while node.poll(bundle) > 0 {}
+    /// assert_eq!(*node.state(), [Some(40), None]);
+    /// ```
     #[inline]
     pub fn place(&self) -> Option<Place> {
         self.parcel.filter(|parcel| parcel.kind.is_xfer()).map(|parcel| parcel.place)
     }
 
     /// The endpoint's segment.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// node.set_seg(ep, Memory::shared(100).unwrap()).unwrap();
+    /// node.set_handler(ep, 1, |ctx, _| {
+    ///     let mut word = [0; 4];
+    ///     ctx.segment().unwrap().read(50, &mut word);
+    ///     ctx.state.push(word);
+    /// }).unwrap();
+    /// node.request_xfer(ep, 0, 1, &[], 50, b"here").unwrap();
+    /// while node.poll(bundle) > 0 {}
+    /// assert_eq!(*node.state(), [*b"here"]);
+    /// ```
     #[inline]
     pub fn segment(&self) -> Option<&Memory> {
         self.side.segment.as_ref()
     }
 
     /// In handler 0: why and what came back. The arguments and a medium message's data are the handler's as usual.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// node.set_handler(ep, 0, |ctx, _| ctx.state.push(ctx.returned().unwrap().code)).unwrap();
+    /// node.set_tag(ep, Tag(6)).unwrap(); // so the translation's tag is the old one
+    /// node.request(ep, 0, 1, &[]).unwrap();
+    /// while node.poll(bundle) > 0 {}
+    /// assert_eq!(*node.state(), [Code::BadTag]);
+    /// ```
     pub fn returned(&self) -> Option<Returned> {
         let parcel = self.parcel?;
         Some(Returned {
@@ -207,6 +353,24 @@ impl<S> Ctx<'_, S> {
     }
 
     /// Replies to a request. Needs no credit and never waits; at most one reply a request.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// node.set_handler(ep, 1, |ctx, args| {
+    ///     ctx.reply(2, &[args[0] + args[1]]).unwrap();
+    ///     assert_eq!(ctx.reply(2, &[]), Err(ReplyError::Twice));
+    /// }).unwrap();
+    /// node.set_handler(ep, 2, |ctx, args| ctx.state.push(args[0])).unwrap();
+    /// node.request(ep, 0, 1, &[20, 22]).unwrap();
+    /// while node.poll(bundle) > 0 {}
+    /// assert_eq!(*node.state(), [42]);
+    /// ```
     #[inline]
     pub fn reply(&mut self, handler: u8, args: &[u64]) -> Result<(), ReplyError> {
         self.may_reply(handler, args.len())?;
@@ -227,6 +391,21 @@ impl<S> Ctx<'_, S> {
     }
 
     /// Replies with arguments and data that fits one packet.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// node.set_handler(ep, 1, |ctx, _| ctx.reply_medium(2, &[], b"the answer").unwrap()).unwrap();
+    /// node.set_handler(ep, 2, |ctx, _| { let n = ctx.remaining(); ctx.state.push(n); }).unwrap();
+    /// node.request(ep, 0, 1, &[]).unwrap();
+    /// while node.poll(bundle) > 0 {}
+    /// assert_eq!(*node.state(), [10]);
+    /// ```
     pub fn reply_medium(&mut self, handler: u8, args: &[u64], data: &[u8]) -> Result<(), ReplyError> {
         self.may_reply(handler, args.len())?;
         let max = medium_max(&self.core, self.from);
@@ -239,6 +418,22 @@ impl<S> Ctx<'_, S> {
 
     /// Replies by putting bytes into the requester's segment at `offset` and then running `handler` there. Long data goes out
     /// bit by bit while the node is polled: bytes are copied for that, memory is kept by its count.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// node.set_seg(ep, Memory::shared(100_000).unwrap()).unwrap();
+    /// node.set_handler(ep, 1, |ctx, _| ctx.reply_xfer(2, &[], 10, &vec![9; 60_000]).unwrap()).unwrap();
+    /// node.set_handler(ep, 2, |ctx, _| ctx.state.push(ctx.place().unwrap())).unwrap();
+    /// node.request(ep, 0, 1, &[]).unwrap();
+    /// node.wait(bundle, None, |places| !places.is_empty()).unwrap();
+    /// assert_eq!(*node.state(), [Place { offset: 10, len: 60_000 }]);
+    /// ```
     pub fn reply_xfer<'b>(
         &mut self,
         handler: u8,
@@ -259,6 +454,25 @@ impl<S> Ctx<'_, S> {
     }
 
     /// Sends a short request through a translation of this handler's endpoint. Refused in a reply handler; never waits.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// node.set_handler(ep, 1, |ctx, args| {
+    ///     if args[0] > 0 {
+    ///         ctx.request(0, 1, &[args[0] - 1]).unwrap(); // to the next one
+    ///     }
+    ///     ctx.state.push(args[0]);
+    /// }).unwrap();
+    /// node.request(ep, 0, 1, &[3]).unwrap();
+    /// while node.poll(bundle) > 0 {}
+    /// assert_eq!(*node.state(), [3, 2, 1, 0]);
+    /// ```
     pub fn request(&mut self, to: u8, handler: u8, args: &[u64]) -> Result<(), RequestError> {
         if matches!(self.phase, Phase::Reply | Phase::Returned) {
             return Err(RequestError::FromReply);

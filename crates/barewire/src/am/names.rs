@@ -25,12 +25,34 @@ pub struct Name {
 
 impl Name {
     /// The name as one word, say to send it as an argument.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// node.set_handler(ep, 1, |ctx, args| ctx.state.push(Name::from_bits(args[0]).unwrap())).unwrap();
+    /// node.request(ep, 0, 1, &[node.name(ep).to_bits()]).unwrap(); // a name as an argument
+    /// node.poll(bundle);
+    /// assert_eq!(*node.state(), [node.name(ep)]);
+    /// ```
     #[inline]
     pub fn to_bits(self) -> u64 {
         u64::from(self.peer.0) << 16 | u64::from(self.index)
     }
 
     /// The name in a word; `None` if there is none.
+    ///
+    /// ```
+    /// use barewire::am::Name;
+    /// use barewire::core::Peer;
+    /// let name = Name { peer: Peer(70_000), index: 65_535 };
+    /// assert_eq!(Name::from_bits(name.to_bits()), Some(name));
+    /// assert_eq!(Name::from_bits(u64::MAX), None);
+    /// ```
     pub fn from_bits(bits: u64) -> Option<Name> {
         let peer = Peer(u32::try_from(bits >> 16).ok()?);
         Some(Name { peer, index: bits as u16 })
@@ -44,6 +66,12 @@ impl fmt::Display for Name {
 }
 
 /// A text that is not the name of an endpoint.
+///
+/// ```
+/// use barewire::am::{Name, NotAName};
+/// assert_eq!("three.seven".parse::<Name>(), Err(NotAName));
+/// assert!(NotAName.to_string().ends_with("like 3.7"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the name of an endpoint is two numbers with a dot between them, like 3.7")]
 pub struct NotAName;
@@ -76,6 +104,11 @@ impl Tag {
     pub const ALL: Tag = Tag(u64::MAX);
 
     /// Whether an endpoint with this tag takes a message with that one.
+    ///
+    /// ```
+    /// use barewire::am::Tag;
+    /// assert!(Tag(12).accepts(Tag(12)) && !Tag(12).accepts(Tag(13)));
+    /// ```
     #[inline(always)]
     pub fn accepts(self, message: Tag) -> bool {
         if self == Tag::ALL { true } else { self == message && self != Tag::NONE }
@@ -83,21 +116,78 @@ impl Tag {
 }
 
 /// One of a node's own endpoints.
+///
+/// ```
+/// # use barewire::am::*;
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+/// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), ());
+/// # let bundle = node.allocate_bundle().unwrap();
+/// # let ep = node.allocate_endpoint(bundle).unwrap();
+/// # node.set_tag(ep, Tag(5)).unwrap();
+/// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+/// let other: Ep = node.allocate_endpoint(bundle).unwrap();
+/// assert_ne!(node.name(other), node.name(ep));
+/// assert!(node.free_endpoint(other).is_ok() && node.free_endpoint(other).is_err());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ep(pub(super) u16);
 
 impl Ep {
     /// Its index, as in its [`Name`].
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), ());
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// assert_eq!(node.name(ep).index, ep.index());
+    /// ```
     pub fn index(self) -> u16 {
         self.0
     }
 }
 
 /// One of a node's own bundles: endpoints that are polled together.
+///
+/// ```
+/// # use barewire::am::*;
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+/// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 0u64);
+/// # let bundle = node.allocate_bundle().unwrap();
+/// # let ep = node.allocate_endpoint(bundle).unwrap();
+/// # node.set_tag(ep, Tag(5)).unwrap();
+/// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+/// let idle: Bundle = node.allocate_bundle().unwrap();
+/// node.set_handler(ep, 1, |ctx, _| *ctx.state += 1).unwrap();
+/// node.request(ep, 0, 1, &[]).unwrap();
+/// node.poll(idle); // the endpoint is in another
+/// assert_eq!(*node.state(), 0);
+/// node.poll(bundle);
+/// assert_eq!(*node.state(), 1);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Bundle(pub(super) u16);
 
 /// Which events of a bundle [`wait_sema`](super::Node::wait_sema) wakes for.
+///
+/// ```
+/// # use barewire::am::*;
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+/// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 0u64);
+/// # let bundle = node.allocate_bundle().unwrap();
+/// # let ep = node.allocate_endpoint(bundle).unwrap();
+/// # node.set_tag(ep, Tag(5)).unwrap();
+/// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+/// node.set_handler(ep, 1, |_, _| {}).unwrap();
+/// node.set_event_mask(bundle, EventMask::NotEmpty).unwrap();
+/// node.request(ep, 0, 1, &[]).unwrap();
+/// assert_eq!(node.wait_sema(bundle, None), Ok(())); // there is a message
+/// node.set_event_mask(bundle, EventMask::None).unwrap();
+/// assert_eq!(node.wait_sema(bundle, None), Err(WaitError::NoEvents));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EventMask {
     /// None: waiting is an error.
@@ -108,6 +198,22 @@ pub enum EventMask {
 }
 
 /// Why a message came back.
+///
+/// ```
+/// # use barewire::am::*;
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+/// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+/// # let bundle = node.allocate_bundle().unwrap();
+/// # let ep = node.allocate_endpoint(bundle).unwrap();
+/// # node.set_tag(ep, Tag(5)).unwrap();
+/// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+/// node.set_handler(ep, 0, |ctx, _| ctx.state.push(ctx.returned().unwrap().code)).unwrap();
+/// node.set_handler(ep, 1, |_, _| {}).unwrap();
+/// node.request_xfer(ep, 0, 1, &[], 0, b"there is no segment").unwrap();
+/// while node.poll(bundle) > 0 {}
+/// assert_eq!(*node.state(), [Code::BadSegmentOffset]);
+/// assert_eq!(Code::BadHandler.to_string(), "the endpoint has no such handler");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[repr(u8)]
@@ -145,6 +251,20 @@ impl Code {
 }
 
 /// Why a table was not changed.
+///
+/// ```
+/// # use barewire::am::*;
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+/// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 0u64);
+/// # let bundle = node.allocate_bundle().unwrap();
+/// # let ep = node.allocate_endpoint(bundle).unwrap();
+/// # node.set_tag(ep, Tag(5)).unwrap();
+/// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+/// assert_eq!(node.translation(ep, 9), Err(TableError::NotMapped(9)));
+/// assert_eq!(node.set_expected_resources(ep, 0, 1), Err(TableError::Resources));
+/// node.free_endpoint(ep).unwrap();
+/// assert_eq!(node.tag(ep), Err(TableError::NoSuchEndpoint));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TableError {
@@ -175,6 +295,19 @@ pub enum TableError {
 }
 
 /// Why a request was not taken. Nothing of it was sent.
+///
+/// ```
+/// # use barewire::am::*;
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+/// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 0u64);
+/// # let bundle = node.allocate_bundle().unwrap();
+/// # let ep = node.allocate_endpoint(bundle).unwrap();
+/// # node.set_tag(ep, Tag(5)).unwrap();
+/// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+/// assert_eq!(node.request(ep, 9, 1, &[]), Err(RequestError::NotMapped(9)));
+/// assert_eq!(node.request(ep, 0, 0, &[]), Err(RequestError::ReservedHandler));
+/// assert_eq!(node.request(ep, 0, 1, &[0; 9]), Err(RequestError::TooManyArgs(9)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
@@ -213,6 +346,21 @@ pub enum RequestError {
 }
 
 /// Why a reply was not taken. Nothing of it was sent.
+///
+/// ```
+/// # use barewire::am::*;
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+/// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+/// # let bundle = node.allocate_bundle().unwrap();
+/// # let ep = node.allocate_endpoint(bundle).unwrap();
+/// # node.set_tag(ep, Tag(5)).unwrap();
+/// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+/// node.set_handler(ep, 1, |ctx, _| ctx.reply(2, &[]).unwrap()).unwrap();
+/// node.set_handler(ep, 2, |ctx, _| { let refused = ctx.reply(1, &[]); ctx.state.push(refused); }).unwrap();
+/// node.request(ep, 0, 1, &[]).unwrap();
+/// while node.poll(bundle) > 0 {}
+/// assert_eq!(*node.state(), [Err(ReplyError::NotARequest)]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplyError {
@@ -242,6 +390,20 @@ pub enum ReplyError {
 }
 
 /// Why a wait ended without what was waited for.
+///
+/// ```
+/// # use barewire::am::*;
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+/// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 0u64);
+/// # let bundle = node.allocate_bundle().unwrap();
+/// # let ep = node.allocate_endpoint(bundle).unwrap();
+/// # node.set_tag(ep, Tag(5)).unwrap();
+/// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+/// use std::time::Duration;
+/// assert_eq!(node.wait(bundle, Some(Duration::from_millis(1)), |_| false), Err(WaitError::TimedOut));
+/// node.free_bundle(bundle).unwrap();
+/// assert_eq!(node.wait_sema(bundle, None), Err(WaitError::NoSuchBundle));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WaitError {

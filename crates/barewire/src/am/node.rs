@@ -3,24 +3,20 @@
 use std::time::Duration;
 
 use barewire_core::{Endpoint, Stats};
-use barewire_sys::memory::Memory;
 
-use super::context::{Body, Ctx, medium_of};
+use super::context::Body;
 use super::link::{Link, Wire};
-use super::names::{Bundle, Code, Ep, EventMask, Name, TableError, Tag, WaitError};
+use super::names::{Bundle, Code, Ep, EventMask, Name, TableError, WaitError};
 use super::over_via::{Carrier, ViaConfig};
 use super::side::{Side, Slot};
 use super::tables::{Backlog, EpEntry, NOBODY, Tables};
 use crate::registered::CacheCounters;
 
-/// Handlers of an endpoint, and translations.
-const TABLE_MAX: usize = 256;
-/// Most outstanding requests a translation can have: their numbers have 16 bits and must not come round.
-const OUTSTANDING_MAX: u16 = 1 << 14;
+mod setup;
 
 /// One thread's active messages: an endpoint of the core, with the bundles and endpoints on it, and a state for handlers.
 ///
-/// The state is whatever the handlers work on; they find it as [`Ctx::state`], everybody else as [`Node::state`].
+/// The state is whatever the handlers work on; they find it as [`Ctx::state`](super::Ctx::state), everybody else as [`Node::state`].
 /// A node is used by one thread at a time, which makes its bundles *sequential*; [`Par`](super::Par) is for several.
 ///
 /// ```
@@ -45,6 +41,13 @@ pub struct Node<S> {
 
 impl<S> Node<S> {
     /// A node on an endpoint of the core, which it takes over, with the state that its handlers work on.
+    ///
+    /// ```
+    /// use barewire::am::Node;
+    /// use barewire::core::{Config, Endpoint, job::Job};
+    /// let node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), vec![1, 2]);
+    /// assert_eq!(*node.state(), [1, 2]);
+    /// ```
     pub fn new(core: Endpoint, state: S) -> Node<S> {
         let tables = Tables {
             state,
@@ -122,21 +125,74 @@ impl<S> Node<S> {
     }
 
     /// The handlers' state.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 0u64);
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// node.set_handler(ep, 1, |ctx, args| *ctx.state += args[0]).unwrap();
+    /// node.request(ep, 0, 1, &[30]).unwrap();
+    /// node.request(ep, 0, 1, &[12]).unwrap();
+    /// while node.poll(bundle) > 0 {}
+    /// assert_eq!(*node.state(), 42);
+    /// ```
     pub fn state(&self) -> &S {
         &self.tables.state
     }
 
     /// The handlers' state, to change.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 0u64);
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// node.set_handler(ep, 1, |ctx, _| *ctx.state *= 2).unwrap();
+    /// *node.state_mut() = 8;
+    /// node.request(ep, 0, 1, &[]).unwrap();
+    /// node.poll(bundle);
+    /// assert_eq!(*node.state(), 16);
+    /// ```
     pub fn state_mut(&mut self) -> &mut S {
         &mut self.tables.state
     }
 
     /// The endpoint of the core, to look at.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 0u64);
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// assert_eq!((node.core().me(), node.core().size()), (Peer(0), 1));
+    /// ```
     pub fn core(&self) -> &Endpoint {
         self.wire.core()
     }
 
     /// The endpoint of the core back, for another layer; bundles and handlers are gone, and so are messages under way.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 0u64);
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// let again = Node::new(node.into_core(), "another layer");
+    /// assert_eq!(again.core().size(), 1);
+    /// ```
     pub fn into_core(self) -> Endpoint {
         match self.wire {
             Wire::Core(core) => core,
@@ -145,16 +201,55 @@ impl<S> Node<S> {
     }
 
     /// What passed over the wire.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 0u64);
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// let before = node.stats().sent;
+    /// node.set_handler(ep, 1, |_, _| {}).unwrap();
+    /// node.request(ep, 0, 1, &[]).unwrap();
+    /// assert!(node.stats().sent > before);
+    /// ```
     pub fn stats(&self) -> Stats {
         self.wire.core().stats()
     }
 
     /// Packets that made no sense, and returned messages for which no handler 0 was set.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 0u64);
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// node.request(ep, 0, 99, &[]).unwrap(); // no handler 99, and no handler 0 for what comes back
+    /// while node.poll(bundle) > 0 {}
+    /// assert_eq!(node.dropped(), 1);
+    /// ```
     pub fn dropped(&self) -> u64 {
         self.tables.backlog.dropped
     }
 
     /// A new, empty bundle.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 0u64);
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// let (a, b) = (node.allocate_bundle().unwrap(), node.allocate_bundle().unwrap());
+    /// assert_ne!(a, b);
+    /// ```
     pub fn allocate_bundle(&mut self) -> Result<Bundle, TableError> {
         let index = u16::try_from(self.tables.bundles.len()).ok().filter(|&index| index != NOBODY);
         self.tables.bundles.push(Some(EventMask::None));
@@ -162,6 +257,19 @@ impl<S> Node<S> {
     }
 
     /// Frees a bundle and its endpoints.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 0u64);
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// node.free_bundle(bundle).unwrap();
+    /// assert_eq!(node.free_bundle(bundle), Err(TableError::NoSuchBundle));
+    /// assert_eq!(node.tag(ep), Err(TableError::NoSuchEndpoint)); // it went too
+    /// ```
     pub fn free_bundle(&mut self, bundle: Bundle) -> Result<(), TableError> {
         *self.bundle(bundle)? = EventMask::None;
         self.tables.bundles[usize::from(bundle.0)] = None;
@@ -175,6 +283,22 @@ impl<S> Node<S> {
     }
 
     /// A new endpoint in a bundle. It accepts nothing until it gets a tag.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// node.set_handler(ep, 0, |ctx, _| ctx.state.push(ctx.returned().unwrap().code)).unwrap();
+    /// let newcomer = node.allocate_endpoint(bundle).unwrap();
+    /// node.map(ep, 1, node.name(newcomer), Tag(5)).unwrap();
+    /// node.request(ep, 1, 1, &[]).unwrap();
+    /// while node.poll(bundle) > 0 {}
+    /// assert_eq!(*node.state(), [Code::BadTag]); // it has none yet
+    /// ```
     pub fn allocate_endpoint(&mut self, bundle: Bundle) -> Result<Ep, TableError> {
         self.bundle(bundle)?;
         let index = u16::try_from(self.tables.eps.len()).map_err(|_| TableError::NoNames)?;
@@ -184,6 +308,23 @@ impl<S> Node<S> {
     }
 
     /// Frees an endpoint. Messages for it come back to their senders, those that wait too; its name is not used again.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// node.set_handler(ep, 0, |ctx, _| ctx.state.push(ctx.returned().unwrap().code)).unwrap();
+    /// let other = node.allocate_endpoint(bundle).unwrap();
+    /// node.map(ep, 1, node.name(other), Tag::ALL).unwrap();
+    /// node.free_endpoint(other).unwrap();
+    /// node.request(ep, 1, 1, &[]).unwrap();
+    /// while node.poll(bundle) > 0 {}
+    /// assert_eq!(*node.state(), [Code::BadEndpoint]);
+    /// ```
     pub fn free_endpoint(&mut self, ep: Ep) -> Result<(), TableError> {
         let waiting = std::mem::take(&mut self.side(ep)?.queue);
         self.tables.backlog.queued -= waiting.len();
@@ -220,169 +361,56 @@ impl<S> Node<S> {
     }
 
     /// The bundle that an endpoint is in.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 0u64);
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// let other = node.allocate_bundle().unwrap();
+    /// assert_eq!(node.bundle_of(ep), Ok(bundle));
+    /// node.move_endpoint(ep, other).unwrap();
+    /// assert_eq!(node.bundle_of(ep), Ok(other));
+    /// ```
     pub fn bundle_of(&self, ep: Ep) -> Result<Bundle, TableError> {
         Ok(Bundle(self.entry(ep)?.side.bundle))
     }
 
     /// What the whole job calls the endpoint.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 0u64);
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// assert_eq!(node.name(ep).to_string(), "0.0"); // the first endpoint of node 0
+    /// ```
     pub fn name(&self, ep: Ep) -> Name {
         Name { peer: self.wire.core().me(), index: ep.0 }
     }
 
-    /// Sets the tag that requests to the endpoint must carry. Whoever has only the old one is shut out at once.
-    pub fn set_tag(&mut self, ep: Ep, tag: Tag) -> Result<(), TableError> {
-        self.side(ep)?.tag = tag;
-        self.wire.close_segment(ep.0);
-        Ok(())
-    }
-
-    /// The endpoint's tag.
-    pub fn tag(&self, ep: Ep) -> Result<Tag, TableError> {
-        Ok(self.entry(ep)?.side.tag)
-    }
-
-    /// Sets the memory that bulk transfers to the endpoint go to.
-    pub fn set_seg(&mut self, ep: Ep, segment: Memory) -> Result<(), TableError> {
-        self.side(ep)?.segment = Some(segment);
-        self.wire.close_segment(ep.0);
-        Ok(())
-    }
-
-    /// The endpoint's segment, if it has one.
-    pub fn seg(&self, ep: Ep) -> Result<Option<&Memory>, TableError> {
-        Ok(self.entry(ep)?.side.segment.as_ref())
-    }
-
-    /// Sets how many requests the endpoint may have outstanding through each translation (default 64), and from how many endpoints
-    /// (default 16) as many may wait here while the bundle is not polled; what goes beyond comes back as
-    /// [`Code::Congestion`](super::Code::Congestion).
-    pub fn set_expected_resources(
-        &mut self,
-        ep: Ep,
-        endpoints: usize,
-        outstanding: u16,
-    ) -> Result<(), TableError> {
-        if endpoints == 0 || outstanding == 0 || outstanding > OUTSTANDING_MAX {
-            return Err(TableError::Resources);
-        }
-        self.side(ep)?.expect(endpoints, outstanding);
-        Ok(())
-    }
-
-    /// Sets a handler, in the place of what was there. Handler 0 gets messages that come back; requests cannot name it.
-    pub fn set_handler(
-        &mut self,
-        ep: Ep,
-        index: u8,
-        handler: impl FnMut(&mut Ctx<'_, S>, &[u64]) + Send + 'static,
-    ) -> Result<(), TableError> {
-        let entry = self.entry_mut(ep)?;
-        let index = usize::from(index);
-        if index == 0 {
-            entry.on_return = Some(Box::new(handler));
-            return Ok(());
-        }
-        if entry.handlers.len() <= index {
-            entry.handlers.resize_with(index + 1, || None);
-        }
-        entry.handlers[index] = Some(Box::new(handler));
-        Ok(())
-    }
-
-    /// Sets a handler at any free index, and says which.
-    ///
-    /// ```
-    /// # use barewire::am::Node;
-    /// # use barewire::core::{Config, Endpoint, job::Job};
-    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), ());
-    /// # let bundle = node.allocate_bundle().unwrap();
-    /// let ep = node.allocate_endpoint(bundle).unwrap();
-    /// let first = node.set_handler_any(ep, |_, _| {}).unwrap();
-    /// let second = node.set_handler_any(ep, |_, _| {}).unwrap();
-    /// assert_ne!(first, second);
-    /// ```
-    pub fn set_handler_any(
-        &mut self,
-        ep: Ep,
-        handler: impl FnMut(&mut Ctx<'_, S>, &[u64]) + Send + 'static,
-    ) -> Result<u8, TableError> {
-        let handlers = &self.entry(ep)?.handlers;
-        let is_free = |&index: &usize| !matches!(handlers.get(index), Some(Some(_)));
-        let index = (1..TABLE_MAX).find(is_free).ok_or(TableError::NoHandler)? as u8;
-        self.set_handler(ep, index, handler)?;
-        Ok(index)
-    }
-
-    /// Makes `index` stand for somebody's endpoint, and for the tag to send to it. Unmap it before mapping it anew.
-    ///
-    /// ```
-    /// # use barewire::am::{Node, TableError, Tag};
-    /// # use barewire::core::{Config, Endpoint, job::Job};
-    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), ());
-    /// # let bundle = node.allocate_bundle().unwrap();
-    /// let ep = node.allocate_endpoint(bundle).unwrap();
-    /// let name = node.name(ep);
-    /// node.map(ep, 255, name, Tag(7)).unwrap();
-    /// assert_eq!(node.translation(ep, 255), Ok((name, Tag(7))));
-    /// assert_eq!(node.map(ep, 255, name, Tag(8)), Err(TableError::Mapped(255)));
-    /// node.unmap(ep, 255).unwrap();
-    /// assert_eq!(node.translation(ep, 255), Err(TableError::NotMapped(255)));
-    /// ```
-    pub fn map(&mut self, ep: Ep, index: u8, name: Name, tag: Tag) -> Result<(), TableError> {
-        let side = self.side(ep)?;
-        if side.slot(index).is_some() {
-            return Err(TableError::Mapped(index));
-        }
-        side.map(index, name, tag);
-        Ok(())
-    }
-
-    /// Maps any free translation, and says which.
-    pub fn map_any(&mut self, ep: Ep, name: Name, tag: Tag) -> Result<u8, TableError> {
-        let slots = &self.entry(ep)?.side.slots;
-        let is_free = |&index: &usize| slots.get(index).is_none_or(|slot| !slot.mapped);
-        let index = (0..TABLE_MAX).find(is_free).ok_or(TableError::Mapped(u8::MAX))? as u8;
-        self.map(ep, index, name, tag)?;
-        Ok(index)
-    }
-
-    /// Ends a translation. Replies that were still to come through it go back to their senders.
-    pub fn unmap(&mut self, ep: Ep, index: u8) -> Result<(), TableError> {
-        match self.side(ep)?.slot(index) {
-            None => Err(TableError::NotMapped(index)),
-            Some(slot) if slot.is_busy() => Err(TableError::Busy(index)),
-            Some(slot) => {
-                slot.unmap();
-                Ok(())
-            }
-        }
-    }
-
-    /// What a translation stands for: the endpoint's name, and the tag that is sent to it.
-    pub fn translation(&self, ep: Ep, index: u8) -> Result<(Name, Tag), TableError> {
-        self.slot(ep, index).map(|slot| (slot.name, slot.tag))
-    }
-
-    /// Requests through a translation that have not been acknowledged.
-    pub fn outstanding(&self, ep: Ep, index: u8) -> Result<u16, TableError> {
-        self.slot(ep, index).map(Slot::outstanding)
-    }
-
-    /// Whether an asynchronous transfer through the translation is still on its way out of its memory.
-    pub fn is_sending(&self, ep: Ep, index: u8) -> Result<bool, TableError> {
-        self.slot(ep, index).map(Slot::is_busy)
-    }
-
-    /// The longest data of a medium message through a translation: at least 512 bytes.
-    pub fn medium_max(&self, ep: Ep, index: u8) -> Result<usize, TableError> {
-        let max = |peer| match &self.wire {
-            Wire::Core(core) => core.message_max(peer),
-            Wire::Via(carrier) => carrier.message_max(),
-        };
-        self.slot(ep, index).map(|slot| medium_of(max(slot.name.peer)))
-    }
-
     /// Runs the handlers of what has arrived for the bundle's endpoints. Never waits. Says how many packets it took.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 0u64);
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// node.set_handler(ep, 1, |ctx, _| *ctx.state += 1).unwrap();
+    /// assert_eq!(node.poll(bundle), 0);
+    /// node.request(ep, 0, 1, &[]).unwrap();
+    /// assert!(node.poll(bundle) > 0);
+    /// assert_eq!(*node.state(), 1);
+    /// ```
     #[inline]
     pub fn poll(&mut self, bundle: Bundle) -> usize {
         let took = self.advance(bundle);
@@ -405,12 +433,38 @@ impl<S> Node<S> {
     }
 
     /// Sets which events of a bundle [`Node::wait_sema`] wakes for.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 0u64);
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// use std::time::Duration;
+    /// node.set_event_mask(bundle, EventMask::NotEmpty).unwrap();
+    /// assert_eq!(node.wait_sema(bundle, Some(Duration::from_millis(1))), Err(WaitError::TimedOut));
+    /// ```
     pub fn set_event_mask(&mut self, bundle: Bundle, mask: EventMask) -> Result<(), TableError> {
         *self.bundle(bundle)? = mask;
         Ok(())
     }
 
     /// The bundle's event mask.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 0u64);
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// assert_eq!(node.event_mask(bundle), Ok(EventMask::None)); // of a new bundle
+    /// node.set_event_mask(bundle, EventMask::NotEmpty).unwrap();
+    /// assert_eq!(node.event_mask(bundle), Ok(EventMask::NotEmpty));
+    /// ```
     pub fn event_mask(&self, bundle: Bundle) -> Result<EventMask, TableError> {
         let mask = self.tables.bundles.get(usize::from(bundle.0)).copied().flatten();
         mask.ok_or(TableError::NoSuchBundle)
@@ -441,6 +495,20 @@ impl<S> Node<S> {
     }
 
     /// Polls the bundle until `done` says so, sleeping when there is nothing to do. `None` waits for ever.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 0u64);
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// node.set_handler(ep, 1, |ctx, args| ctx.reply(2, &[args[0] + 1]).unwrap()).unwrap();
+    /// node.set_handler(ep, 2, |ctx, args| *ctx.state = args[0]).unwrap();
+    /// node.request(ep, 0, 1, &[41]).unwrap();
+    /// assert_eq!(node.wait(bundle, None, |answer| *answer == 42), Ok(()));
+    /// ```
     pub fn wait(
         &mut self,
         bundle: Bundle,

@@ -80,6 +80,20 @@ enum Sleeper {
 
 impl<S> Par<S> {
     /// Shares a node.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 0u64);
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// let par = Par::new(node).unwrap();
+    /// let other = par.clone(); // the same node
+    /// other.with(|node| *node.state_mut() = 3);
+    /// assert_eq!(par.with(|node| *node.state()), 3);
+    /// ```
     pub fn new(node: Node<S>) -> std::io::Result<Par<S>> {
         let wire = node.wire.core().fd().try_clone_to_owned()?;
         let kick = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
@@ -88,6 +102,19 @@ impl<S> Par<S> {
     }
 
     /// Uses the node, alone. Calls of the node that wait keep the others out meanwhile.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 0u64);
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// let par = Par::new(node).unwrap();
+    /// let name = par.with(|node| node.name(ep));
+    /// assert_eq!(name.to_string(), "0.0");
+    /// ```
     pub fn with<R>(&self, body: impl FnOnce(&mut Node<S>) -> R) -> R {
         let mut inner = self.lock();
         let result = body(&mut inner.node);
@@ -96,16 +123,64 @@ impl<S> Par<S> {
     }
 
     /// [`Node::poll`].
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 0u64);
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// node.set_handler(ep, 1, |ctx, _| *ctx.state += 1).unwrap();
+    /// let par = Par::new(node).unwrap();
+    /// par.request(ep, 0, 1, &[]).unwrap();
+    /// while par.poll(bundle) > 0 {}
+    /// assert_eq!(par.with(|node| *node.state()), 1);
+    /// ```
     pub fn poll(&self, bundle: Bundle) -> usize {
         self.with(|node| node.poll(bundle))
     }
 
     /// [`Node::request`]; lets the others use the node while it waits.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 0u64);
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// node.set_handler(ep, 1, |ctx, args| *ctx.state += args[0]).unwrap();
+    /// let par = Par::new(node).unwrap();
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| par.request(ep, 0, 1, &[20]).unwrap());
+    ///     scope.spawn(|| par.request(ep, 0, 1, &[22]).unwrap());
+    /// });
+    /// while par.poll(bundle) > 0 {}
+    /// assert_eq!(par.with(|node| *node.state()), 42);
+    /// ```
     pub fn request(&self, ep: Ep, to: u8, handler: u8, args: &[u64]) -> Result<(), RequestError> {
         self.insist(ep, |node| node.try_request(ep, to, handler, args))
     }
 
     /// [`Node::request_medium`]; lets the others use the node while it waits.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// node.set_handler(ep, 1, |ctx, _| { let n = ctx.remaining(); ctx.state.push(n); }).unwrap();
+    /// let par = Par::new(node).unwrap();
+    /// par.request_medium(ep, 0, 1, &[], b"eleven byte").unwrap();
+    /// while par.poll(bundle) > 0 {}
+    /// assert_eq!(par.with(|node| node.state().clone()), [11]);
+    /// ```
     pub fn request_medium(
         &self,
         ep: Ep,
@@ -140,6 +215,24 @@ impl<S> Par<S> {
     }
 
     /// [`Node::wait_sema`]: sleeps until an endpoint of the bundle has a message, and runs none.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 0u64);
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// node.set_handler(ep, 1, |ctx, _| *ctx.state += 1).unwrap();
+    /// node.set_event_mask(bundle, EventMask::NotEmpty).unwrap();
+    /// let par = Par::new(node).unwrap();
+    /// let sleeper = par.clone();
+    /// let waiting = std::thread::spawn(move || sleeper.wait_sema(bundle, None));
+    /// par.request(ep, 0, 1, &[]).unwrap();
+    /// assert_eq!(waiting.join().unwrap(), Ok(())); // it saw the message, and did not run it
+    /// assert_eq!(par.with(|node| *node.state()), 0);
+    /// ```
     pub fn wait_sema(&self, bundle: Bundle, timeout: Option<Duration>) -> Result<(), WaitError> {
         let deadline = Deadline::after(timeout);
         let mut inner = self.lock();

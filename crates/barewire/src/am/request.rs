@@ -39,6 +39,20 @@ impl<'a> Wish<'a> {
 impl<S> Node<S> {
     /// Sends a short request: runs `handler` with `args` at the endpoint that translation `to` stands for. Polls the bundle while
     /// there is no credit. A request that cannot be delivered comes back to handler 0.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 0u64);
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// node.set_handler(ep, 7, |ctx, args| *ctx.state = args.iter().sum()).unwrap();
+    /// node.request(ep, 0, 7, &[1, 2, 3, 4, 5, 6, 7, 8]).unwrap(); // eight at most
+    /// node.poll(bundle);
+    /// assert_eq!(*node.state(), 36);
+    /// ```
     #[inline]
     pub fn request(&mut self, ep: Ep, to: u8, handler: u8, args: &[u64]) -> Result<(), RequestError> {
         let Some(Some(entry)) = self.tables.eps.get_mut(usize::from(ep.0)) else {
@@ -51,6 +65,21 @@ impl<S> Node<S> {
     }
 
     /// Like [`Node::request`], but refuses with [`RequestError::WouldBlock`] instead of waiting, and polls nothing.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 0u64);
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// node.set_handler(ep, 1, |ctx, _| *ctx.state += 1).unwrap();
+    /// while node.try_request(ep, 0, 1, &[]).is_ok() {}
+    /// assert_eq!(node.try_request(ep, 0, 1, &[]), Err(RequestError::WouldBlock)); // no credit is left
+    /// while node.poll(bundle) > 0 {}
+    /// assert_eq!(*node.state(), 64); // as many as may be outstanding
+    /// ```
     #[inline]
     pub fn try_request(&mut self, ep: Ep, to: u8, handler: u8, args: &[u64]) -> Result<(), RequestError> {
         let Some(Some(entry)) = self.tables.eps.get_mut(usize::from(ep.0)) else {
@@ -63,6 +92,24 @@ impl<S> Node<S> {
     }
 
     /// Sends a medium request: arguments, and data that the handler reads out of the packet.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// node.set_handler(ep, 1, |ctx, args| {
+    ///     let mut name = vec![0; args[0] as usize];
+    ///     ctx.read(&mut name);
+    ///     ctx.state.push(name);
+    /// }).unwrap();
+    /// node.request_medium(ep, 0, 1, &[4], b"name and more").unwrap();
+    /// node.poll(bundle);
+    /// assert_eq!(*node.state(), [b"name"]);
+    /// ```
     pub fn request_medium(
         &mut self,
         ep: Ep,
@@ -77,6 +124,20 @@ impl<S> Node<S> {
     }
 
     /// Like [`Node::request_medium`], but refuses with [`RequestError::WouldBlock`] instead of waiting, and polls nothing.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 0u64);
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// node.set_expected_resources(ep, 1, 1).unwrap();
+    /// node.set_handler(ep, 1, |_, _| {}).unwrap();
+    /// assert_eq!(node.try_request_medium(ep, 0, 1, &[], b"first"), Ok(()));
+    /// assert_eq!(node.try_request_medium(ep, 0, 1, &[], b"second"), Err(RequestError::WouldBlock));
+    /// ```
     pub fn try_request_medium(
         &mut self,
         ep: Ep,
@@ -132,6 +193,22 @@ impl<S> Node<S> {
     /// Starts a bulk request and returns at once; the data goes out while the node is polled. Refuses with
     /// [`RequestError::WouldBlock`] if there is no credit or the translation is busy with a transfer. The bytes must not change until
     /// [`Node::is_sending`] says that they are on their way.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job};
+    /// # let mut node = Node::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// # let bundle = node.allocate_bundle().unwrap();
+    /// # let ep = node.allocate_endpoint(bundle).unwrap();
+    /// # node.set_tag(ep, Tag(5)).unwrap();
+    /// # node.map(ep, 0, node.name(ep), Tag(5)).unwrap();
+    /// node.set_seg(ep, Memory::shared(1 << 20).unwrap()).unwrap();
+    /// node.set_handler(ep, 1, |ctx, _| ctx.state.push(ctx.place().unwrap().len)).unwrap();
+    /// let source = Memory::private(1 << 20);
+    /// node.request_xfer_async(ep, 0, 1, &[], 0, (&source, 0..500_000)).unwrap(); // returns at once
+    /// node.wait(bundle, None, |lengths| !lengths.is_empty()).unwrap();
+    /// assert_eq!(*node.state(), [500_000]);
+    /// ```
     pub fn request_xfer_async(
         &mut self,
         ep: Ep,

@@ -50,6 +50,15 @@ impl<S: fmt::Debug> fmt::Debug for Table<S> {
 }
 
 /// Why a message of [`Simple`] was not sent.
+///
+/// ```
+/// # use barewire::am::*;
+/// # use barewire::core::{Config, Endpoint, Peer, SendError, job::Job};
+/// # let mut am = Simple::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+/// am.set_handler(0, |call, _: &[u64]| call.state.push(0u64));
+/// assert_eq!(am.request(Peer(0), 0, &[0; 9]), Err(CallError::TooManyArgs(9)));
+/// assert_eq!(CallError::FromReply.to_string(), "a reply handler may not send requests");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
@@ -69,11 +78,28 @@ pub enum CallError {
 
 impl<S> Simple<S> {
     /// Active messages on an endpoint of the core, with the state that handlers work on.
+    ///
+    /// ```
+    /// use barewire::am::Simple;
+    /// use barewire::core::{Config, Endpoint, job::Job};
+    /// let am = Simple::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), "state");
+    /// assert_eq!((*am.state(), am.core().size()), ("state", 1));
+    /// ```
     pub fn new(core: Endpoint, state: S) -> Simple<S> {
         Simple { core, table: Table { state, handlers: Vec::new(), dropped: 0 }, unpolled: 0 }
     }
 
     /// Sets a handler; do the same everywhere.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, SendError, job::Job};
+    /// # let mut am = Simple::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// am.set_handler(3, |call, args| call.state.extend(args.iter().map(|arg| arg * arg)));
+    /// am.request(Peer(0), 3, &[2, 3]).unwrap();
+    /// am.poll();
+    /// assert_eq!(*am.state(), [4, 9]);
+    /// ```
     pub fn set_handler(&mut self, index: u8, handler: impl FnMut(&mut Call<'_, S>, &[u64]) + Send + 'static) {
         let at = usize::from(index);
         if self.table.handlers.len() <= at {
@@ -83,16 +109,45 @@ impl<S> Simple<S> {
     }
 
     /// The handlers' state.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, SendError, job::Job};
+    /// # let mut am = Simple::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// am.set_handler(0, |call, args| call.state.push(args.len()));
+    /// am.request(Peer(0), 0, &[7; 5]).unwrap();
+    /// am.poll();
+    /// assert_eq!(*am.state(), [5]);
+    /// ```
     pub fn state(&self) -> &S {
         &self.table.state
     }
 
     /// The handlers' state, to change.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, SendError, job::Job};
+    /// # let mut am = Simple::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// am.state_mut().push(1);
+    /// am.set_handler(0, |call, args| call.state.push(args[0]));
+    /// am.request(Peer(0), 0, &[2]).unwrap();
+    /// am.poll();
+    /// assert_eq!(*am.state(), [1, 2]);
+    /// ```
     pub fn state_mut(&mut self) -> &mut S {
         &mut self.table.state
     }
 
     /// The endpoint of the core, to look at.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, SendError, job::Job};
+    /// # let mut am = Simple::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// # am.state_mut().push(0);
+    /// assert_eq!(am.core().me(), Peer(0));
+    /// ```
     pub fn core(&self) -> &Endpoint {
         &self.core
     }
@@ -110,11 +165,33 @@ impl<S> Simple<S> {
     }
 
     /// Messages for which there was no handler.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, SendError, job::Job};
+    /// # let mut am = Simple::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// # am.state_mut().push(0);
+    /// am.request(Peer(0), 200, &[]).unwrap(); // nobody set that
+    /// am.poll();
+    /// assert_eq!(am.dropped(), 1);
+    /// ```
     pub fn dropped(&self) -> u64 {
         self.table.dropped
     }
 
     /// Runs `handler` with `args` at `to`. Polls while there is no room, and now and then anyway.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, SendError, job::Job};
+    /// # let mut am = Simple::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// am.set_handler(0, |call, args| call.state.push(args[0]));
+    /// for i in 0..1000 {
+    ///     am.request(Peer(0), 0, &[i]).unwrap(); // polls when it must
+    /// }
+    /// while am.poll() > 0 {}
+    /// assert!(am.state().iter().copied().eq(0..1000)); // in order
+    /// ```
     #[inline]
     pub fn request(&mut self, to: Peer, handler: u8, args: &[u64]) -> Result<(), CallError> {
         match send(&mut self.core, to, handler, args) {
@@ -127,6 +204,21 @@ impl<S> Simple<S> {
     }
 
     /// Like [`Simple::request`], but says [`SendError::Full`] instead of waiting, and polls nothing.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, SendError, job::Job};
+    /// # let mut am = Simple::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// am.set_handler(0, |call, _| call.state.push(()));
+    /// let refused = loop {
+    ///     if let Err(refused) = am.try_request(Peer(0), 0, &[]) {
+    ///         break refused; // nothing was polled
+    ///     }
+    /// };
+    /// assert_eq!(refused, CallError::Send(SendError::Full));
+    /// am.poll();
+    /// assert_eq!(am.try_request(Peer(0), 0, &[]), Ok(()));
+    /// ```
     #[inline]
     pub fn try_request(&mut self, to: Peer, handler: u8, args: &[u64]) -> Result<(), CallError> {
         send(&mut self.core, to, handler, args)
@@ -154,6 +246,17 @@ impl<S> Simple<S> {
     }
 
     /// Runs the handlers of what has arrived. Never waits. Says how many packets it took.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, SendError, job::Job};
+    /// # let mut am = Simple::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// am.set_handler(0, |call, args| call.state.push(args[0]));
+    /// am.request(Peer(0), 0, &[5]).unwrap();
+    /// assert!(am.state().is_empty());
+    /// assert_eq!((am.poll(), am.poll()), (1, 0));
+    /// assert_eq!(*am.state(), [5]);
+    /// ```
     #[inline]
     pub fn poll(&mut self) -> usize {
         let took = self.advance();
@@ -168,6 +271,18 @@ impl<S> Simple<S> {
     }
 
     /// Polls until `done` says so, sleeping when there is nothing to do. `None` waits for ever.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, SendError, job::Job};
+    /// # let mut am = Simple::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// use barewire::core;
+    /// use std::time::Duration;
+    /// am.set_handler(0, |call, args| call.state.push(args[0]));
+    /// assert_eq!(am.wait(Some(Duration::from_millis(1)), |got| !got.is_empty()), Err(core::WaitError::TimedOut));
+    /// am.request(Peer(0), 0, &[5]).unwrap();
+    /// assert_eq!(am.wait(None, |got| *got == [5]), Ok(()));
+    /// ```
     pub fn wait(
         &mut self,
         timeout: Option<Duration>,
@@ -178,6 +293,19 @@ impl<S> Simple<S> {
 }
 
 /// What a handler of [`Simple`] sees.
+///
+/// ```
+/// # use barewire::am::*;
+/// # use barewire::core::{Config, Endpoint, Peer, SendError, job::Job};
+/// # let mut am = Simple::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+/// fn sum(call: &mut Call<'_, Vec<u64>>, args: &[u64]) {
+///     call.state.push(args.iter().sum());
+/// }
+/// am.set_handler(0, sum);
+/// am.request(Peer(0), 0, &[1, 2, 3]).unwrap();
+/// am.poll();
+/// assert_eq!(*am.state(), [6]);
+/// ```
 #[derive(Debug)]
 pub struct Call<'a, S> {
     /// The state that all handlers work on.
@@ -196,12 +324,35 @@ enum Phase {
 
 impl<S> Call<'_, S> {
     /// Who sent the message.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, SendError, job::Job};
+    /// # let mut am = Simple::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// am.set_handler(0, |call, _| call.state.push(call.source()));
+    /// am.request(Peer(0), 0, &[]).unwrap();
+    /// am.poll();
+    /// assert_eq!(*am.state(), [Peer(0)]);
+    /// ```
     #[inline]
     pub fn source(&self) -> Peer {
         self.from
     }
 
     /// Replies to a request, once. Never waits.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, SendError, job::Job};
+    /// # let mut am = Simple::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// am.set_handler(0, |call, args| {
+    ///     call.reply(1, &[args[0] / 2]).unwrap();
+    ///     assert_eq!(call.reply(1, &[]), Err(CallError::NoReply)); // once
+    /// });
+    /// am.set_handler(1, |call, args| call.state.push(args[0]));
+    /// am.request(Peer(0), 0, &[84]).unwrap();
+    /// am.wait(None, |got| *got == [42]).unwrap();
+    /// ```
     #[inline]
     pub fn reply(&mut self, handler: u8, args: &[u64]) -> Result<(), CallError> {
         if self.phase != Phase::Request {
@@ -219,6 +370,21 @@ impl<S> Call<'_, S> {
     }
 
     /// Sends a request. Refused in a reply handler; never waits.
+    ///
+    /// ```
+    /// # use barewire::am::*;
+    /// # use barewire::core::{Config, Endpoint, Peer, SendError, job::Job};
+    /// # let mut am = Simple::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Vec::new());
+    /// am.set_handler(0, |call, args| {
+    ///     call.state.push(args[0]);
+    ///     if args[0] > 0 {
+    ///         call.request(call.source(), 0, &[args[0] - 1]).unwrap();
+    ///     }
+    /// });
+    /// am.request(Peer(0), 0, &[3]).unwrap();
+    /// am.wait(None, |got| got.len() == 4).unwrap();
+    /// assert_eq!(*am.state(), [3, 2, 1, 0]);
+    /// ```
     pub fn request(&mut self, to: Peer, handler: u8, args: &[u64]) -> Result<(), CallError> {
         if self.phase == Phase::Reply {
             return Err(CallError::FromReply);

@@ -15,6 +15,14 @@ use barewire_core::Port;
 use super::names::Code;
 
 /// Most arguments a message can have.
+///
+/// ```
+/// use barewire::am::{ARGS_MAX, CallError, Simple};
+/// use barewire::core::{Config, Endpoint, Peer, job::Job};
+/// let mut am = Simple::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), ());
+/// assert_eq!(am.request(Peer(0), 0, &[0; ARGS_MAX]), Ok(()));
+/// assert_eq!(am.request(Peer(0), 0, &[0; ARGS_MAX + 1]), Err(CallError::TooManyArgs(9)));
+/// ```
 pub const ARGS_MAX: usize = 8;
 
 /// What kind of active message it is.

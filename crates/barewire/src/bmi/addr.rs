@@ -11,16 +11,49 @@ use barewire_core::Peer;
 use super::error::{Error, Failure, Result};
 
 /// Names a peer.
+///
+/// ```
+/// # use barewire::bmi::*;
+/// # use std::time::Duration;
+/// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+/// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+/// # let context = bmi.open_context().unwrap();
+/// # const SOON: Duration = Duration::from_secs(10);
+/// let server = bmi.addr_lookup("tcp://10.1.2.3:3334").unwrap();
+/// assert_eq!(bmi.addr_lookup("tcp://10.1.2.3:3334").unwrap(), server); // one name for one peer
+/// assert_ne!(bmi.addr_lookup("tcp://10.1.2.4:3334").unwrap(), server);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Addr(i64);
 
 impl Addr {
     /// As a number for C; never zero or negative.
+    ///
+    /// ```
+    /// # use barewire::bmi::*;
+    /// # use std::time::Duration;
+    /// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+    /// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+    /// # let context = bmi.open_context().unwrap();
+    /// # const SOON: Duration = Duration::from_secs(10);
+    /// assert!(me.to_raw() > 0);
+    /// ```
     pub fn to_raw(self) -> i64 {
         self.0
     }
 
     /// From a number of C's; one that was never given out names nobody.
+    ///
+    /// ```
+    /// # use barewire::bmi::*;
+    /// # use std::time::Duration;
+    /// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+    /// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+    /// # let context = bmi.open_context().unwrap();
+    /// # const SOON: Duration = Duration::from_secs(10);
+    /// assert_eq!(Addr::from_raw(me.to_raw()), me);
+    /// assert!(matches!(bmi.addr_rev_lookup(Addr::from_raw(1 << 40)), Err(Error::NoSuchAddr)));
+    /// ```
     pub fn from_raw(raw: i64) -> Addr {
         Addr(raw)
     }

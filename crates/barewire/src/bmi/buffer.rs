@@ -29,6 +29,11 @@ pub struct Buffer {
 
 impl Buffer {
     /// `len` zeroed bytes.
+    ///
+    /// ```
+    /// use barewire::bmi::Buffer;
+    /// assert_eq!(Buffer::new(3).to_vec(), [0, 0, 0]);
+    /// ```
     pub fn new(len: usize) -> Buffer {
         Buffer { memory: Memory::private(len), at: 0, len, lease: None }
     }
@@ -39,27 +44,59 @@ impl Buffer {
     }
 
     /// Where the bytes are, for the C interface.
+    ///
+    /// ```
+    /// use barewire::bmi::Buffer;
+    /// let buffer = Buffer::new(100);
+    /// assert_eq!(buffer.slice(10, 5).address(), buffer.address() + 10);
+    /// ```
     pub fn address(&self) -> u64 {
         self.memory.wire_ref(self.at, self.len).map_or(0, |bytes| bytes.address())
     }
 
     /// Bytes in the buffer.
+    ///
+    /// ```
+    /// use barewire::bmi::Buffer;
+    /// assert_eq!(Buffer::from(b"seven b").len(), 7);
+    /// ```
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// Whether there are none.
+    ///
+    /// ```
+    /// use barewire::bmi::Buffer;
+    /// assert!(Buffer::new(0).is_empty() && !Buffer::new(1).is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// A part of the buffer; cut to what there is.
+    ///
+    /// ```
+    /// use barewire::bmi::Buffer;
+    /// let line = Buffer::from(b"key=value");
+    /// assert_eq!(line.slice(4, 5).to_vec(), b"value");
+    /// assert_eq!(line.slice(4, 500).len(), 5); // there is no more
+    /// line.slice(0, 3).write(b"KEY"); // the same bytes
+    /// assert_eq!(line.to_vec(), b"KEY=value");
+    /// ```
     pub fn slice(&self, at: usize, len: usize) -> Buffer {
         let at = at.min(self.len);
         Buffer { at: self.at + at, len: len.min(self.len - at), ..self.clone() }
     }
 
     /// Copies bytes in from the front, as many as fit, and says how many.
+    ///
+    /// ```
+    /// use barewire::bmi::Buffer;
+    /// let buffer = Buffer::new(4);
+    /// assert_eq!((buffer.write(b"ab"), buffer.write(b"cdefgh")), (2, 4));
+    /// assert_eq!(buffer.to_vec(), b"cdef");
+    /// ```
     pub fn write(&self, bytes: &[u8]) -> usize {
         let n = bytes.len().min(self.len);
         let written = self.memory.write(self.at, &bytes[..n]);
@@ -67,6 +104,14 @@ impl Buffer {
     }
 
     /// A copy of the bytes.
+    ///
+    /// ```
+    /// use barewire::bmi::Buffer;
+    /// let buffer = Buffer::from(b"as it was");
+    /// let copy = buffer.to_vec();
+    /// buffer.write(b"as it is ");
+    /// assert_eq!(copy, b"as it was");
+    /// ```
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.len];
         let read = self.memory.read(self.at, &mut bytes);
@@ -90,6 +135,20 @@ impl<const N: usize> From<&[u8; N]> for Buffer {
 }
 
 /// What a send takes: how many bytes, and from where. Made from a [`Buffer`] or a list of them.
+///
+/// ```
+/// # use barewire::bmi::*;
+/// # use std::time::Duration;
+/// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+/// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+/// # let context = bmi.open_context().unwrap();
+/// # const SOON: Duration = Duration::from_secs(10);
+/// let (header, body) = (Buffer::from(b"len 5: "), Buffer::from(b"hello"));
+/// bmi.post_send(me, &[header, body][..], 1, 0, context).unwrap(); // a list is one message
+/// let place = Buffer::new(20);
+/// bmi.post_recv(me, &place, 1, 0, context).unwrap();
+/// assert_eq!(&place.to_vec()[..12], b"len 5: hello");
+/// ```
 #[derive(Debug)]
 pub struct Outgoing {
     pub(super) len: u64,
@@ -100,6 +159,23 @@ pub struct Outgoing {
 
 impl Outgoing {
     /// `len` bytes of any source of the core's, as the C interface makes them.
+    ///
+    /// ```
+    /// # use barewire::bmi::*;
+    /// # use std::time::Duration;
+    /// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+    /// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+    /// # let context = bmi.open_context().unwrap();
+    /// # const SOON: Duration = Duration::from_secs(10);
+    /// use barewire::core::{region::Memory, tagged::Source};
+    /// let memory = Memory::private(10);
+    /// memory.write(4, b"inside");
+    /// let body = Outgoing::new(6, Source::Memory(memory, 4));
+    /// assert_eq!(bmi.post_send(me, body, 1, 0, context).unwrap(), Posted::Done(6));
+    /// let place = Buffer::new(6);
+    /// bmi.post_recv(me, &place, 1, 0, context).unwrap();
+    /// assert_eq!(place.to_vec(), b"inside");
+    /// ```
     pub fn new(len: u64, source: Source) -> Outgoing {
         Outgoing { len, source, lease: None }
     }
@@ -126,6 +202,19 @@ impl From<&[Buffer]> for Outgoing {
 }
 
 /// What a receive fills. Made from a [`Buffer`] or a list of them.
+///
+/// ```
+/// # use barewire::bmi::*;
+/// # use std::time::Duration;
+/// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+/// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+/// # let context = bmi.open_context().unwrap();
+/// # const SOON: Duration = Duration::from_secs(10);
+/// let (first, second) = (Buffer::new(3), Buffer::new(3));
+/// bmi.post_send(me, Buffer::from(b"onetwo"), 1, 0, context).unwrap();
+/// bmi.post_recv(me, &[first.clone(), second.clone()][..], 1, 0, context).unwrap();
+/// assert_eq!((first.to_vec(), second.to_vec()), (b"one".to_vec(), b"two".to_vec()));
+/// ```
 #[derive(Debug)]
 pub struct Place {
     pub(super) sink: Sink,
@@ -133,6 +222,23 @@ pub struct Place {
 
 impl Place {
     /// Any sink of the core's, as the C interface makes them.
+    ///
+    /// ```
+    /// # use barewire::bmi::*;
+    /// # use std::time::Duration;
+    /// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+    /// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+    /// # let context = bmi.open_context().unwrap();
+    /// # const SOON: Duration = Duration::from_secs(10);
+    /// use barewire::core::{region::Memory, tagged::Sink};
+    /// let memory = Memory::private(10);
+    /// bmi.post_send(me, Buffer::from(b"there"), 1, 0, context).unwrap();
+    /// let place = Place::new(Sink::Memory(memory.clone(), 5, 5));
+    /// assert_eq!(bmi.post_recv(me, place, 1, 0, context).unwrap(), Posted::Done(5));
+    /// let mut bytes = [0; 10];
+    /// memory.read(0, &mut bytes);
+    /// assert_eq!(&bytes, b"\0\0\0\0\0there");
+    /// ```
     pub fn new(sink: Sink) -> Place {
         Place { sink }
     }
@@ -175,6 +281,10 @@ impl Pieces {
 }
 
 /// Where each of several pieces ends in the run they make.
+///
+/// ```
+/// assert_eq!(barewire::bmi::ends([4, 0, 6].into_iter()), [4, 4, 10]);
+/// ```
 pub fn ends(lengths: impl Iterator<Item = u64>) -> Vec<u64> {
     let mut sum = 0u64;
     lengths

@@ -5,6 +5,20 @@ use barewire_core::at_large::AddressError;
 use barewire_core::boot::BootError;
 
 /// Why a call did nothing.
+///
+/// ```
+/// # use barewire::bmi::*;
+/// # use std::time::Duration;
+/// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+/// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+/// # let context = bmi.open_context().unwrap();
+/// # const SOON: Duration = Duration::from_secs(10);
+/// let long = Buffer::new(UNEXPECTED_BYTES_MAX + 1);
+/// let refused = bmi.post_sendunexpected(me, long, 1, 0, 0, context).unwrap_err();
+/// assert!(matches!(refused, Error::TooLong { len: 16_385, max: 16_384 }));
+/// bmi.close_context(context).unwrap();
+/// assert!(matches!(bmi.testcontext(1, Duration::ZERO, context), Err(Error::NoSuchContext)));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -64,6 +78,19 @@ pub enum Error {
 }
 
 /// Why an operation ended without what it was for.
+///
+/// ```
+/// # use barewire::bmi::*;
+/// # use std::time::Duration;
+/// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+/// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+/// # let context = bmi.open_context().unwrap();
+/// # const SOON: Duration = Duration::from_secs(10);
+/// bmi.post_send(me, Buffer::from(b"four"), 1, 0, context).unwrap();
+/// let place = Buffer::new(3);
+/// let failed = bmi.post_recv(me, &place, 1, 0, context).unwrap_err();
+/// assert!(matches!(failed, Error::Failed(Failure::TooLong)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
@@ -127,6 +154,13 @@ impl Failure {
 
 impl Error {
     /// The number that C programs know it by: negative.
+    ///
+    /// ```
+    /// use barewire::bmi::{Error, Failure};
+    /// assert_eq!(Error::Failed(Failure::Lost).code(), Failure::Lost.code());
+    /// assert_eq!(Error::NoSuchOp.code(), Error::NoSuchAddr.code()); // an invalid argument, to C
+    /// assert!(Error::Finalized.code() < 0);
+    /// ```
     pub fn code(&self) -> i32 {
         -match self {
             Error::Failed(failure) => return failure.code(),

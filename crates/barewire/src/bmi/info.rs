@@ -10,6 +10,18 @@ use super::error::{Error, Result};
 use super::{Bmi, MESSAGE_BYTES_MAX, UNEXPECTED_BYTES_MAX};
 
 /// What can be asked.
+///
+/// ```
+/// # use barewire::bmi::*;
+/// # use std::time::Duration;
+/// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+/// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+/// # let context = bmi.open_context().unwrap();
+/// # const SOON: Duration = Duration::from_secs(10);
+/// assert_eq!(bmi.get_info(Query::MaxSize).unwrap(), Answer::Number(MESSAGE_BYTES_MAX));
+/// assert_eq!(bmi.get_info(Query::Port).unwrap(), Answer::Number(bmi.port().unwrap().into()));
+/// assert_eq!(bmi.get_info(Query::Droppable(me)).unwrap(), Answer::Flag(false));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Query {
@@ -28,6 +40,22 @@ pub enum Query {
 }
 
 /// What can be told.
+///
+/// ```
+/// # use barewire::bmi::*;
+/// # use std::time::Duration;
+/// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+/// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+/// # let context = bmi.open_context().unwrap();
+/// # const SOON: Duration = Duration::from_secs(10);
+/// let server = bmi.addr_lookup("tcp://10.1.2.3:3334").unwrap();
+/// bmi.set_info(Setting::IncRef(server)).unwrap();
+/// bmi.set_info(Setting::IncRef(server)).unwrap();
+/// bmi.set_info(Setting::DecRef(server)).unwrap();
+/// assert!(bmi.addr_rev_lookup(server).is_ok()); // one counts on it still
+/// bmi.set_info(Setting::DecRef(server)).unwrap();
+/// assert!(matches!(bmi.addr_rev_lookup(server), Err(Error::NoSuchAddr)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Setting {
@@ -42,6 +70,19 @@ pub enum Setting {
 }
 
 /// The answer to a [`Query`].
+///
+/// ```
+/// # use barewire::bmi::*;
+/// # use std::time::Duration;
+/// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+/// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+/// # let context = bmi.open_context().unwrap();
+/// # const SOON: Duration = Duration::from_secs(10);
+/// match bmi.get_info(Query::Methods).unwrap() {
+///     Answer::Text(networks) => assert_eq!(networks, "bmi_tcp"),
+///     other => panic!("{other:?}"),
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Yes or no.
@@ -83,6 +124,18 @@ impl Bmi {
     }
 
     /// Changes something about the interface.
+    ///
+    /// ```
+    /// # use barewire::bmi::*;
+    /// # use std::time::Duration;
+    /// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+    /// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+    /// # let context = bmi.open_context().unwrap();
+    /// # const SOON: Duration = Duration::from_secs(10);
+    /// let server = bmi.addr_lookup("tcp://10.1.2.3:3334").unwrap();
+    /// bmi.set_info(Setting::DropAddr(server)).unwrap();
+    /// assert!(matches!(bmi.addr_rev_lookup(server), Err(Error::NoSuchAddr)));
+    /// ```
     pub fn set_info(&self, setting: Setting) -> Result<()> {
         self.shared().with(|endpoint, layer| {
             if layer.finalized {
@@ -149,6 +202,16 @@ impl Bmi {
     }
 
     /// [`Bmi::memalloc`], if that is memory that neighbours can read; otherwise `None`, as for little of it.
+    ///
+    /// ```
+    /// use barewire::bmi::{Bmi, Options};
+    /// use barewire::core::job::JobKey;
+    /// let ours = Bmi::initialize(Options::default().key(JobKey([7; 32]))).unwrap();
+    /// assert_eq!(ours.shared_memory(1 << 20).unwrap().len(), 1 << 20);
+    /// assert!(ours.shared_memory(100).is_none()); // too little to share
+    /// let open = Bmi::initialize(Options::open()).unwrap();
+    /// assert!(open.shared_memory(1 << 20).is_none()); // not with anybody
+    /// ```
     pub fn shared_memory(&self, len: usize) -> Option<Buffer> {
         let shelf = self.shelf()?;
         let lease = shelf.take(len)?;
@@ -157,6 +220,20 @@ impl Bmi {
     }
 
     /// Gives such memory back. Dropping it does the same.
+    ///
+    /// ```
+    /// # use barewire::bmi::*;
+    /// # use std::time::Duration;
+    /// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+    /// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+    /// # let context = bmi.open_context().unwrap();
+    /// # const SOON: Duration = Duration::from_secs(10);
+    /// let buffer = bmi.memalloc(64);
+    /// let kept = buffer.slice(0, 2);
+    /// kept.write(b"ok");
+    /// bmi.memfree(buffer);
+    /// assert_eq!(kept.to_vec(), b"ok"); // what somebody still holds stays
+    /// ```
     pub fn memfree(&self, buffer: Buffer) {
         drop(buffer);
     }

@@ -97,6 +97,13 @@ pub const UNEXPECTED_BYTES_MAX: usize = 16 << 10;
 pub const MESSAGE_BYTES_MAX: u64 = i32::MAX as u64;
 
 /// How to initialize the interface.
+///
+/// ```
+/// use barewire::bmi::{Bmi, Options};
+/// let server = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+/// let client = Bmi::initialize(Options::open()).unwrap();
+/// assert_eq!((server.port().is_some(), client.port()), (true, None));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     listen: Option<String>,
@@ -108,17 +115,38 @@ pub struct Options {
 
 impl Options {
     /// Without a key: whoever reaches us may talk to us. Otherwise the user's key decides.
+    ///
+    /// ```
+    /// use barewire::bmi::{Bmi, Options};
+    /// let bmi = Bmi::initialize(Options::open()).unwrap(); // needs no key file
+    /// assert!(bmi.open_context().is_ok());
+    /// ```
     pub fn open() -> Options {
         Options::default().key(open_key())
     }
 
     /// Be a server, at this URL; port 0 is one of the system's choice.
+    ///
+    /// ```
+    /// use barewire::bmi::{Bmi, Options};
+    /// let server = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+    /// let taken = format!("tcp://127.0.0.1:{}", server.port().unwrap());
+    /// assert!(Bmi::initialize(Options::open().listen(&taken)).is_err());
+    /// assert!(Bmi::initialize(Options::open().listen("not a URL")).is_err());
+    /// ```
     pub fn listen(mut self, url: &str) -> Options {
         self.listen = Some(url.to_owned());
         self
     }
 
     /// Listen at the URL's port on every interface, whatever its host.
+    ///
+    /// ```
+    /// use barewire::bmi::{Bmi, Options};
+    /// let options = Options::open().listen("tcp://127.0.0.1:0").every_interface();
+    /// let server = Bmi::initialize(options).unwrap();
+    /// assert!(server.port().is_some_and(|port| port != 0));
+    /// ```
     pub fn every_interface(mut self) -> Options {
         self.every_interface = true;
         self
@@ -126,18 +154,45 @@ impl Options {
 
     /// Count a reference to an address for every unexpected message from it, so that it stays known until
     /// [`Setting::DecRef`].
+    ///
+    /// ```
+    /// # use barewire::bmi::*;
+    /// # use std::time::Duration;
+    /// let options = Options::open().count_references();
+    /// let bmi = Bmi::initialize(options).unwrap();
+    /// # let (me, context) = (bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(), bmi.open_context().unwrap());
+    /// bmi.post_sendunexpected(me, Buffer::from(b"hello"), 1, 0, 0, context).unwrap();
+    /// let from = bmi.testunexpected(1, 0, Duration::from_secs(10)).unwrap()[0].from;
+    /// assert!(bmi.set_info(Setting::DecRef(from)).is_ok()); // the message counted
+    /// assert!(bmi.set_info(Setting::DecRef(from)).is_err()); // once
+    /// ```
     pub fn count_references(mut self) -> Options {
         self.count_references = true;
         self
     }
 
     /// Talk to those who hold this key.
+    ///
+    /// ```
+    /// use barewire::bmi::{Bmi, Options};
+    /// use barewire::core::job::JobKey;
+    /// let ours = Bmi::initialize(Options::default().key(JobKey([7; 32]))).unwrap();
+    /// assert!(ours.shared_memory(1 << 20).is_some()); // whoever holds the key is trusted
+    /// ```
     pub fn key(mut self, key: JobKey) -> Options {
         self.key = Some(key);
         self
     }
 
     /// Settings of the endpoint underneath.
+    ///
+    /// ```
+    /// use barewire::bmi::{Bmi, Options};
+    /// use barewire::core::{Config, job::JobKey};
+    /// let config = Config { shm: false, ..Config::default() };
+    /// let bmi = Bmi::initialize(Options::default().key(JobKey([7; 32])).config(config)).unwrap();
+    /// assert!(bmi.shared_memory(1 << 20).is_none()); // nothing is shared with neighbours
+    /// ```
     pub fn config(mut self, config: Config) -> Options {
         self.config = Some(config);
         self
@@ -145,6 +200,19 @@ impl Options {
 }
 
 /// A process's, or a part of a process's, door to the network. Clones are handles to the same.
+///
+/// ```
+/// # use barewire::bmi::*;
+/// # use std::time::Duration;
+/// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+/// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+/// # let context = bmi.open_context().unwrap();
+/// # const SOON: Duration = Duration::from_secs(10);
+/// let handle = bmi.clone();
+/// let waiting = std::thread::spawn(move || handle.testunexpected(1, 0, SOON).unwrap());
+/// bmi.post_sendunexpected(me, Buffer::from(b"ls /data"), 3, 0, 0, context).unwrap();
+/// assert_eq!(waiting.join().unwrap()[0].bytes, b"ls /data");
+/// ```
 #[derive(Clone, Debug)]
 pub struct Bmi(Arc<Inner>);
 
@@ -158,6 +226,12 @@ struct Inner {
 
 impl Bmi {
     /// Opens the network, and listens if `options` say so.
+    ///
+    /// ```
+    /// use barewire::bmi::{Answer, Bmi, Options, Query};
+    /// let bmi = Bmi::initialize(Options::open()).unwrap();
+    /// assert_eq!(bmi.get_info(Query::Initialized).unwrap(), Answer::Flag(true));
+    /// ```
     pub fn initialize(options: Options) -> Result<Bmi> {
         let environment = || Environment::capture().map_err(BootError::from);
         let key = options.key.map_or_else(|| Ok::<_, Error>(access_key(&environment()?)?), Ok)?;
@@ -184,6 +258,18 @@ impl Bmi {
 
     /// Ends it: operations under way are given up, and every later call through any handle is [`Error::Finalized`]. The
     /// network is closed with the last handle.
+    ///
+    /// ```
+    /// # use barewire::bmi::*;
+    /// # use std::time::Duration;
+    /// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+    /// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+    /// # let context = bmi.open_context().unwrap();
+    /// # const SOON: Duration = Duration::from_secs(10);
+    /// let handle = bmi.clone();
+    /// bmi.finalize();
+    /// assert!(matches!(handle.open_context(), Err(Error::Finalized)));
+    /// ```
     pub fn finalize(self) {
         self.0.shared.with(|endpoint, layer| {
             layer.finalized = true;
@@ -193,6 +279,18 @@ impl Bmi {
     }
 
     /// A new context.
+    ///
+    /// ```
+    /// # use barewire::bmi::*;
+    /// # use std::time::Duration;
+    /// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+    /// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+    /// # let context = bmi.open_context().unwrap();
+    /// # const SOON: Duration = Duration::from_secs(10);
+    /// let other = bmi.open_context().unwrap();
+    /// bmi.post_recv(me, &Buffer::new(10), 1, 0, other).unwrap();
+    /// assert_eq!((bmi.pending(other), bmi.pending(context)), (1, 0)); // they do not mix
+    /// ```
     pub fn open_context(&self) -> Result<ContextId> {
         self.shared().with(
             |_, layer| if layer.finalized { Err(Error::Finalized) } else { Ok(layer.ops.open_context()) },
@@ -200,6 +298,18 @@ impl Bmi {
     }
 
     /// Closes a context; its operations are given up. Whoever waits in it gets [`Error::NoSuchContext`].
+    ///
+    /// ```
+    /// # use barewire::bmi::*;
+    /// # use std::time::Duration;
+    /// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+    /// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+    /// # let context = bmi.open_context().unwrap();
+    /// # const SOON: Duration = Duration::from_secs(10);
+    /// let Posted::Pending(op) = bmi.post_recv(me, &Buffer::new(10), 1, 0, context).unwrap() else { panic!() };
+    /// bmi.close_context(context).unwrap();
+    /// assert!(matches!(bmi.test(op, Duration::ZERO, context), Err(Error::NoSuchContext)));
+    /// ```
     pub fn close_context(&self, context: ContextId) -> Result<()> {
         self.shared().with(|endpoint, layer| {
             layer.check(context)?;
@@ -218,6 +328,17 @@ impl Bmi {
 
     /// An address for whoever listens at `url`: `tcp://host:port`, several joined by commas for a host on several networks.
     /// Host names are looked up, which may take a while; nothing is connected yet.
+    ///
+    /// ```
+    /// # use barewire::bmi::*;
+    /// # use std::time::Duration;
+    /// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+    /// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+    /// # let context = bmi.open_context().unwrap();
+    /// # const SOON: Duration = Duration::from_secs(10);
+    /// assert!(bmi.addr_lookup("tcp://10.1.2.3:3334,tcp://10.2.2.3:3334").is_ok()); // a host on two networks
+    /// assert!(matches!(bmi.addr_lookup("tcp://no port"), Err(Error::Address(_))));
+    /// ```
     pub fn addr_lookup(&self, url: &str) -> Result<Addr> {
         if let Some(addr) = self.shared().with(|_, layer| layer.addrs.by_url(url)) {
             return Ok(addr);
@@ -244,6 +365,17 @@ impl Bmi {
     }
 
     /// The URL that an address was looked up by; `None` if it called us.
+    ///
+    /// ```
+    /// # use barewire::bmi::*;
+    /// # use std::time::Duration;
+    /// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+    /// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+    /// # let context = bmi.open_context().unwrap();
+    /// # const SOON: Duration = Duration::from_secs(10);
+    /// let server = bmi.addr_lookup("tcp://10.1.2.3:3334").unwrap();
+    /// assert_eq!(bmi.addr_rev_lookup(server).unwrap().as_deref(), Some("tcp://10.1.2.3:3334"));
+    /// ```
     pub fn addr_rev_lookup(&self, addr: Addr) -> Result<Option<String>> {
         self.shared().with(|_, layer| {
             let entry = layer.addrs.get(addr)?;
@@ -252,11 +384,30 @@ impl Bmi {
     }
 
     /// Where an address is, whether it was looked up or called us.
+    ///
+    /// ```
+    /// # use barewire::bmi::*;
+    /// # use std::time::Duration;
+    /// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+    /// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+    /// # let context = bmi.open_context().unwrap();
+    /// # const SOON: Duration = Duration::from_secs(10);
+    /// bmi.post_sendunexpected(me, Buffer::from(b"who am I?"), 1, 0, 0, context).unwrap();
+    /// let request = bmi.testunexpected(1, 0, SOON).unwrap().pop().unwrap();
+    /// assert_eq!(bmi.addr_rev_lookup_unexpected(request.from).unwrap(), "tcp://127.0.0.1:0");
+    /// ```
     pub fn addr_rev_lookup_unexpected(&self, addr: Addr) -> Result<String> {
         self.shared().with(|_, layer| layer.addrs.get(addr).map(|entry| entry.url.clone()))
     }
 
     /// The port on which we listen; `None` if we do not.
+    ///
+    /// ```
+    /// use barewire::bmi::{Bmi, Options};
+    /// let server = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+    /// let url = format!("tcp://127.0.0.1:{}", server.port().unwrap()); // to tell the clients
+    /// assert!(!url.ends_with(":0"));
+    /// ```
     pub fn port(&self) -> Option<u16> {
         self.shared().with(|endpoint, _| endpoint.listening().first().map(|door| door.port()))
     }

@@ -9,10 +9,36 @@ use super::addr::Addr;
 use super::error::Failure;
 
 /// Names an operation until its end has been told.
+///
+/// ```
+/// # use barewire::bmi::*;
+/// # use std::time::Duration;
+/// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+/// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+/// # let context = bmi.open_context().unwrap();
+/// # const SOON: Duration = Duration::from_secs(10);
+/// let place = Buffer::new(10);
+/// let Posted::Pending(op) = bmi.post_recv(me, &place, 1, 0, context).unwrap() else { panic!() };
+/// bmi.post_send(me, Buffer::from(b"here"), 1, 0, context).unwrap();
+/// assert_eq!(bmi.test(op, SOON, context).unwrap().unwrap().op, op);
+/// assert!(matches!(bmi.test(op, SOON, context), Err(Error::NoSuchOp))); // its end was told
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OpId(i64);
 
 /// Names a context until it is closed.
+///
+/// ```
+/// # use barewire::bmi::*;
+/// # use std::time::Duration;
+/// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+/// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+/// # let context = bmi.open_context().unwrap();
+/// # const SOON: Duration = Duration::from_secs(10);
+/// let again = ContextId::from_raw(context.to_raw()); // by way of C
+/// assert_eq!(again, context);
+/// assert!(bmi.close_context(again).is_ok() && bmi.close_context(context).is_err());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ContextId(i64);
 
@@ -20,11 +46,23 @@ macro_rules! handle {
     ($name:ident) => {
         impl $name {
             /// As a number for C; never negative.
+            ///
+            /// ```
+            #[doc = concat!("use barewire::bmi::", stringify!($name), ";")]
+            #[doc = concat!("let passed_on = ", stringify!($name), "::from_raw(0x1_0000_0002);")]
+            /// assert_eq!(passed_on.to_raw(), 0x1_0000_0002);
+            /// ```
             pub fn to_raw(self) -> i64 {
                 self.0
             }
 
             /// From a number of C's; one that was never given out names nothing.
+            ///
+            /// ```
+            #[doc = concat!("use barewire::bmi::", stringify!($name), ";")]
+            #[doc = concat!("let (one, other) = (", stringify!($name), "::from_raw(1), ", stringify!($name), "::from_raw(2));")]
+            /// assert!(one != other && one.to_raw() == 1);
+            /// ```
             pub fn from_raw(raw: i64) -> $name {
                 $name(raw)
             }
@@ -47,6 +85,20 @@ handle!(OpId);
 handle!(ContextId);
 
 /// How an operation ended.
+///
+/// ```
+/// # use barewire::bmi::*;
+/// # use std::time::Duration;
+/// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+/// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+/// # let context = bmi.open_context().unwrap();
+/// # const SOON: Duration = Duration::from_secs(10);
+/// let place = Buffer::new(10);
+/// bmi.post_recv(me, &place, 1, 0xcafe, context).unwrap();
+/// bmi.post_send(me, Buffer::from(b"seven b"), 1, 0, context).unwrap();
+/// let Completion { outcome, user, .. } = bmi.testcontext(1, SOON, context).unwrap()[0];
+/// assert_eq!((outcome, user), (Ok(7), 0xcafe));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// Which.

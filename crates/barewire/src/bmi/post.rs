@@ -11,6 +11,20 @@ use super::ops::{ContextId, OpId};
 use super::{Bmi, MESSAGE_BYTES_MAX, UNEXPECTED_BYTES_MAX};
 
 /// How far an operation came while it was posted.
+///
+/// ```
+/// # use barewire::bmi::*;
+/// # use std::time::Duration;
+/// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+/// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+/// # let context = bmi.open_context().unwrap();
+/// # const SOON: Duration = Duration::from_secs(10);
+/// let place = Buffer::new(10);
+/// let receive = bmi.post_recv(me, &place, 1, 0, context).unwrap();
+/// assert!(matches!(receive, Posted::Pending(_))); // nothing has come yet
+/// let send = bmi.post_send(me, Buffer::from(b"small"), 1, 0, context).unwrap();
+/// assert_eq!(send, Posted::Done(5)); // nothing is left to test
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Posted {
     /// It has completed, with so many bytes; there is nothing to test.
@@ -23,6 +37,20 @@ impl Bmi {
     /// Sends a message to the receive at `to` that has the same tag. `user` comes back with its completion.
     ///
     /// A small one completes at once, unless its receiver has no room or is not connected yet.
+    ///
+    /// ```
+    /// # use barewire::bmi::*;
+    /// # use std::time::Duration;
+    /// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+    /// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+    /// # let context = bmi.open_context().unwrap();
+    /// # const SOON: Duration = Duration::from_secs(10);
+    /// bmi.post_send(me, Buffer::from(b"for tag 2"), 2, 0, context).unwrap();
+    /// bmi.post_send(me, Buffer::from(b"for tag 1"), 1, 0, context).unwrap();
+    /// let place = Buffer::new(9);
+    /// bmi.post_recv(me, &place, 1, 0, context).unwrap();
+    /// assert_eq!(place.to_vec(), b"for tag 1");
+    /// ```
     pub fn post_send(
         &self,
         to: Addr,
@@ -35,6 +63,20 @@ impl Bmi {
     }
 
     /// [`Bmi::post_send`] of several buffers as one message.
+    ///
+    /// ```
+    /// # use barewire::bmi::*;
+    /// # use std::time::Duration;
+    /// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+    /// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+    /// # let context = bmi.open_context().unwrap();
+    /// # const SOON: Duration = Duration::from_secs(10);
+    /// let stripes = [Buffer::from(b"abc"), Buffer::from(b""), Buffer::from(b"defg")];
+    /// assert_eq!(bmi.post_send_list(me, &stripes, 1, 0, context).unwrap(), Posted::Done(7));
+    /// let place = Buffer::new(7);
+    /// bmi.post_recv(me, &place, 1, 0, context).unwrap();
+    /// assert_eq!(place.to_vec(), b"abcdefg");
+    /// ```
     pub fn post_send_list(
         &self,
         to: Addr,
@@ -48,6 +90,18 @@ impl Bmi {
 
     /// Sends a message of at most 16 KiB that needs no receive: it appears in [`Bmi::testunexpected`] at `to`, which asks for
     /// this class.
+    ///
+    /// ```
+    /// # use barewire::bmi::*;
+    /// # use std::time::Duration;
+    /// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+    /// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+    /// # let context = bmi.open_context().unwrap();
+    /// # const SOON: Duration = Duration::from_secs(10);
+    /// bmi.post_sendunexpected(me, Buffer::from(b"stat /a"), 5, 2, 0, context).unwrap();
+    /// let request = bmi.testunexpected(1, 2, SOON).unwrap().pop().unwrap(); // of class 2
+    /// assert_eq!((request.tag, request.bytes), (5, b"stat /a".to_vec()));
+    /// ```
     pub fn post_sendunexpected(
         &self,
         to: Addr,
@@ -62,6 +116,18 @@ impl Bmi {
     }
 
     /// [`Bmi::post_sendunexpected`] of several buffers as one message.
+    ///
+    /// ```
+    /// # use barewire::bmi::*;
+    /// # use std::time::Duration;
+    /// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+    /// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+    /// # let context = bmi.open_context().unwrap();
+    /// # const SOON: Duration = Duration::from_secs(10);
+    /// let parts = [Buffer::from(b"open "), Buffer::from(b"/data")];
+    /// bmi.post_sendunexpected_list(me, &parts, 1, 0, 0, context).unwrap();
+    /// assert_eq!(bmi.testunexpected(1, 0, SOON).unwrap()[0].bytes, b"open /data");
+    /// ```
     pub fn post_sendunexpected_list(
         &self,
         to: Addr,
@@ -77,6 +143,19 @@ impl Bmi {
     /// Receives the next message from `from` with this tag. One that is longer than `place` fails the receive.
     ///
     /// It completes at once if the message has arrived already.
+    ///
+    /// ```
+    /// # use barewire::bmi::*;
+    /// # use std::time::Duration;
+    /// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+    /// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+    /// # let context = bmi.open_context().unwrap();
+    /// # const SOON: Duration = Duration::from_secs(10);
+    /// let place = Buffer::new(8);
+    /// bmi.post_send(me, Buffer::from(b"was here"), 4, 0, context).unwrap();
+    /// assert_eq!(bmi.post_recv(me, &place, 4, 0, context).unwrap(), Posted::Done(8)); // it had arrived
+    /// assert_eq!(place.to_vec(), b"was here");
+    /// ```
     pub fn post_recv(
         &self,
         from: Addr,
@@ -97,6 +176,19 @@ impl Bmi {
     }
 
     /// [`Bmi::post_recv`] of one message into several buffers.
+    ///
+    /// ```
+    /// # use barewire::bmi::*;
+    /// # use std::time::Duration;
+    /// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+    /// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+    /// # let context = bmi.open_context().unwrap();
+    /// # const SOON: Duration = Duration::from_secs(10);
+    /// let places = [Buffer::new(2), Buffer::new(10)];
+    /// bmi.post_send(me, Buffer::from(b"ab12345"), 1, 0, context).unwrap();
+    /// assert_eq!(bmi.post_recv_list(me, &places, 1, 0, context).unwrap(), Posted::Done(7));
+    /// assert_eq!((places[0].to_vec(), &places[1].to_vec()[..5]), (b"ab".to_vec(), &b"12345"[..]));
+    /// ```
     pub fn post_recv_list(
         &self,
         from: Addr,
@@ -158,6 +250,19 @@ impl Bmi {
     /// whose end was told is [`Error::NoSuchOp`].
     ///
     /// A send that is cancelled half-way ends its receive at the other side as cancelled, too.
+    ///
+    /// ```
+    /// # use barewire::bmi::*;
+    /// # use std::time::Duration;
+    /// # let bmi = Bmi::initialize(Options::open().listen("tcp://127.0.0.1:0")).unwrap();
+    /// # let me = bmi.addr_lookup("tcp://127.0.0.1:0").unwrap(); // where it listens itself
+    /// # let context = bmi.open_context().unwrap();
+    /// # const SOON: Duration = Duration::from_secs(10);
+    /// let Posted::Pending(op) = bmi.post_recv(me, &Buffer::new(10), 1, 0, context).unwrap() else { panic!() };
+    /// bmi.cancel(op, context).unwrap();
+    /// assert_eq!(bmi.test(op, SOON, context).unwrap().unwrap().outcome, Err(Failure::Cancelled));
+    /// assert!(matches!(bmi.cancel(op, context), Err(Error::NoSuchOp)));
+    /// ```
     pub fn cancel(&self, op: OpId, context: ContextId) -> Result<()> {
         self.shared().with(|endpoint, layer| {
             layer.check(context)?;

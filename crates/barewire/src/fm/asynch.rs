@@ -101,6 +101,19 @@ impl Fm {
 
     /// Extracts what is there; ready if that was something, with the number of packets. If it was nothing, the caller has
     /// to poll again when the descriptor of [`Fm::endpoint`] is readable; that a handler is woken is seen to.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, job::Job};
+    /// # use barewire::fm::*;
+    /// # let mut fm = Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let me = fm.me();
+    /// use std::task::{Context, Poll, Waker};
+    /// fm.register(Handler(1), |_, _| Flow::Continue);
+    /// let mut cx = Context::from_waker(Waker::noop());
+    /// assert_eq!(fm.poll_extract(&mut cx, usize::MAX), Poll::Pending);
+    /// fm.send(me, Handler(1), b"hello").unwrap();
+    /// assert_eq!(fm.poll_extract(&mut cx, usize::MAX), Poll::Ready(1));
+    /// ```
     pub fn poll_extract(&mut self, cx: &mut Context<'_>, budget: usize) -> Poll<usize> {
         self.dispatch.woken().set_runtime(cx.waker());
         let polled = self.dispatch.has_chores();

@@ -39,6 +39,7 @@
 
 mod asynch;
 mod dispatch;
+mod draft;
 mod message;
 mod send;
 mod stream;
@@ -60,6 +61,22 @@ pub use stream::Stream;
 use dispatch::{Dispatch, Entry};
 
 /// Names a handler. The same number means the same handler at every rank that registered it.
+///
+/// ```
+/// # use barewire::core::{Config, job::Job};
+/// # use barewire::fm::*;
+/// # let mut fm = Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+/// # let me = fm.me();
+/// # let (tell, told) = std::sync::mpsc::channel();
+/// const SQUARE: Handler = Handler(7);
+/// fm.register(SQUARE, move |_, message| {
+///     tell.send(message.words()[0].pow(2)).expect("somebody listens");
+///     Flow::Continue
+/// });
+/// fm.send_4(me, SQUARE, [12, 0, 0, 0]).unwrap();
+/// fm.extract_all();
+/// assert_eq!(told.try_recv(), Ok(144));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Handler(pub u16);
 
@@ -71,6 +88,21 @@ impl Handler {
 }
 
 /// Fast Messages over an endpoint. `Send`, not `Sync`, like the endpoint.
+///
+/// ```
+/// use barewire::core::{Config, job::Job};
+/// use barewire::fm::{Flow, Fm, Handler, Peer};
+/// let ranks = Job::threads(2).unwrap().into_iter().map(|job| std::thread::spawn(move || {
+///     let mut fm = Fm::open(job, Config::default()).unwrap();
+///     let (tell, told) = std::sync::mpsc::channel();
+///     fm.register(Handler(1), move |_, message| { tell.send(message.to_vec()).unwrap(); Flow::Continue });
+///     fm.send(Peer(1 - fm.me().0), Handler(1), b"hello").unwrap();
+///     let mut came = Vec::new();
+///     fm.wait(None, || { came.extend(told.try_recv()); !came.is_empty() }).unwrap();
+///     assert_eq!(came, [b"hello"]);
+/// }));
+/// ranks.collect::<Vec<_>>().into_iter().for_each(|rank| rank.join().unwrap());
+/// ```
 #[derive(Debug)]
 pub struct Fm {
     endpoint: Endpoint,
@@ -87,6 +119,13 @@ const NAP: Duration = Duration::from_millis(3);
 
 impl Fm {
     /// Opens an endpoint in a job, for Fast Messages.
+    ///
+    /// ```
+    /// use barewire::core::{Config, job::Job};
+    /// use barewire::fm::Fm;
+    /// let sizes = Job::threads(2).unwrap().into_iter().map(|job| Fm::open(job, Config::default()).unwrap().size());
+    /// assert_eq!(sizes.collect::<Vec<_>>(), [2, 2]);
+    /// ```
     pub fn open(job: Job, config: Config) -> Result<Fm, OpenError> {
         Fm::new(Endpoint::open(job, config)?)
             .map_err(|error| OpenError::Socket { what: "a second doorbell", error })
@@ -105,16 +144,40 @@ impl Fm {
     }
 
     /// This rank.
+    ///
+    /// ```
+    /// use barewire::core::{Config, job::Job};
+    /// use barewire::fm::{Fm, Peer};
+    /// let second = Job::threads(2).unwrap().pop().unwrap();
+    /// assert_eq!(Fm::open(second, Config::default()).unwrap().me(), Peer(1));
+    /// ```
     pub fn me(&self) -> Peer {
         self.endpoint.me()
     }
 
     /// How many ranks there are.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, job::Job};
+    /// # use barewire::fm::*;
+    /// # let mut fm = Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let me = fm.me();
+    /// let everybody_else = (0..fm.size()).filter(|&rank| rank != me.0);
+    /// assert_eq!(everybody_else.count(), 0); // alone
+    /// ```
     pub fn size(&self) -> u32 {
         self.endpoint.size()
     }
 
     /// The endpoint below, for its counters, its peers' states and its descriptor.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, job::Job};
+    /// # use barewire::fm::*;
+    /// # let mut fm = Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let me = fm.me();
+    /// assert_eq!(fm.endpoint().me(), fm.me());
+    /// ```
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
@@ -131,6 +194,16 @@ impl Fm {
     }
 
     /// What has happened here so far.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, job::Job};
+    /// # use barewire::fm::*;
+    /// # let mut fm = Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let me = fm.me();
+    /// fm.send(me, Handler(9), b"nobody registered this").unwrap();
+    /// fm.extract_all();
+    /// assert_eq!((fm.counters().unclaimed, fm.counters().started), (1, 0));
+    /// ```
     pub fn counters(&self) -> Counters {
         self.dispatch.counters()
     }
@@ -167,6 +240,26 @@ impl Fm {
     /// Makes an `async fn` the handler of that number. It starts with the first packet of every message and is suspended
     /// where it awaits more bytes, room to send, or anything else. What it leaves unread is discarded. If the sender is lost
     /// before its message is complete, the handler is dropped where it stands.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, job::Job};
+    /// # use barewire::fm::*;
+    /// # let mut fm = Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let me = fm.me();
+    /// # let (tell, told) = std::sync::mpsc::channel();
+    /// fm.register_stream(Handler(1), move |mut stream| {
+    ///     let tell = tell.clone();
+    ///     async move {
+    ///         let mut header = [0; 2];
+    ///         stream.receive(&mut header).await;
+    ///         tell.send((header, stream.len() - stream.received())).expect("somebody listens");
+    ///         Flow::Continue // the rest is discarded
+    ///     }
+    /// });
+    /// fm.send(me, Handler(1), &[1, 2, 3, 4, 5]).unwrap();
+    /// fm.extract_all();
+    /// assert_eq!(told.try_recv(), Ok(([1, 2], 3)));
+    /// ```
     pub fn register_stream<F>(
         &mut self,
         handler: Handler,
@@ -180,6 +273,19 @@ impl Fm {
     /// Takes what has arrived and runs its handlers, until about `budget` bytes are taken (rounded up to a packet), nothing is
     /// left, or a handler returns [`Flow::Quit`]. First it runs suspended handlers that can go on. Never waits. Says how many
     /// packets it took.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, job::Job};
+    /// # use barewire::fm::*;
+    /// # let mut fm = Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let me = fm.me();
+    /// fm.register(Handler(1), |_, _| Flow::Continue);
+    /// for _ in 0..3 {
+    ///     fm.send(me, Handler(1), &[0; 100]).unwrap();
+    /// }
+    /// assert_eq!(fm.extract(150), 2); // 150 bytes, rounded up to a packet
+    /// assert_eq!((fm.extract(usize::MAX), fm.extract(usize::MAX)), (1, 0));
+    /// ```
     #[inline]
     pub fn extract(&mut self, budget: usize) -> usize {
         if self.dispatch.has_chores() && self.dispatch.run_chores(&mut self.endpoint) == Flow::Quit {
@@ -208,6 +314,17 @@ impl Fm {
     }
 
     /// Takes everything that has arrived: the `extract` of Fast Messages 1.x.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, job::Job};
+    /// # use barewire::fm::*;
+    /// # let mut fm = Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let me = fm.me();
+    /// fm.register(Handler(1), |_, _| Flow::Continue);
+    /// fm.send_4(me, Handler(1), [1, 2, 3, 4]).unwrap();
+    /// fm.send_4(me, Handler(1), [5, 6, 7, 8]).unwrap();
+    /// assert_eq!((fm.extract_all(), fm.extract_all()), (2, 0));
+    /// ```
     #[inline]
     pub fn extract_all(&mut self) -> usize {
         self.extract(usize::MAX)

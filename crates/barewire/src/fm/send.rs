@@ -6,13 +6,25 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use barewire_core::{Endpoint, Peer, Sending, WaitError};
+use barewire_core::{Endpoint, Peer, WaitError};
 use barewire_sys::loan::Borrower;
 
 use super::dispatch::Turns;
+use super::draft::Draft;
 use super::{Fm, Handler, NAP};
 
 /// Why a message, or a piece of one, was not taken.
+///
+/// ```
+/// # use barewire::core::{Config, job::Job};
+/// # use barewire::fm::*;
+/// # let mut fm = Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+/// # let me = fm.me();
+/// let mut message = fm.begin_message(me, 3, Handler(1)).unwrap();
+/// let refused = message.piece(b"four").unwrap_err();
+/// assert_eq!(refused, SendError::PastEnd { len: 4, max: 3 });
+/// assert_eq!(refused.to_string(), "4 bytes are more than the 3 that the message announced");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
@@ -57,6 +69,17 @@ pub(super) fn four(words: [u32; 4]) -> [u8; 16] {
 
 impl Fm {
     /// Sends a message whole. If there is no room it extracts, and so runs handlers, until there is.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, job::Job};
+    /// # use barewire::fm::*;
+    /// # let mut fm = Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let me = fm.me();
+    /// # let (tell, told) = std::sync::mpsc::channel();
+    /// fm.register(Handler(1), move |_, message| { tell.send(message.len()).unwrap(); Flow::Continue });
+    /// fm.send(me, Handler(1), &[7; 300_000]).unwrap(); // many packets
+    /// fm.wait(None, || told.try_recv() == Ok(300_000)).unwrap();
+    /// ```
     #[inline]
     pub fn send(&mut self, to: Peer, handler: Handler, bytes: &[u8]) -> Result<(), SendError> {
         match self.endpoint.send(to, handler.port(), 0, bytes) {
@@ -66,12 +89,40 @@ impl Fm {
     }
 
     /// Sends four words. If there is no room it extracts, and so runs handlers, until there is.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, job::Job};
+    /// # use barewire::fm::*;
+    /// # let mut fm = Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let me = fm.me();
+    /// # let (tell, told) = std::sync::mpsc::channel();
+    /// fm.register(Handler(1), move |_, message| { tell.send(message.words()).unwrap(); Flow::Continue });
+    /// fm.send_4(me, Handler(1), [8, 6, 4, 2]).unwrap();
+    /// fm.extract_all();
+    /// assert_eq!(told.try_recv(), Ok([8, 6, 4, 2]));
+    /// ```
     #[inline]
     pub fn send_4(&mut self, to: Peer, handler: Handler, words: [u32; 4]) -> Result<(), SendError> {
         self.send(to, handler, &four(words))
     }
 
     /// Sends a message that fits one packet, if there is room.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, job::Job};
+    /// # use barewire::fm::*;
+    /// # let mut fm = Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let me = fm.me();
+    /// fm.register(Handler(1), |_, _| Flow::Continue);
+    /// let refused = loop {
+    ///     if let Err(refused) = fm.try_send(me, Handler(1), &[0; 1000]) {
+    ///         break refused; // nobody takes anything here
+    ///     }
+    /// };
+    /// assert_eq!(refused, SendError::Full);
+    /// fm.extract_all();
+    /// assert_eq!(fm.try_send(me, Handler(1), &[0; 1000]), Ok(()));
+    /// ```
     #[inline]
     pub fn try_send(&mut self, to: Peer, handler: Handler, bytes: &[u8]) -> Result<(), SendError> {
         Ok(self.endpoint.send(to, handler.port(), 0, bytes)?)
@@ -145,6 +196,21 @@ impl Fm {
 }
 
 /// A message on its way out. Dropping it ends it where it stands, as [`Outgoing::end`] does.
+///
+/// ```
+/// # use barewire::core::{Config, job::Job};
+/// # use barewire::fm::*;
+/// # let mut fm = Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+/// # let me = fm.me();
+/// # let (tell, told) = std::sync::mpsc::channel();
+/// fm.register(Handler(1), move |_, message| { tell.send(message.to_vec()).unwrap(); Flow::Continue });
+/// let mut message = fm.begin_message(me, 100, Handler(1)).unwrap();
+/// message.piece(b"cut ").unwrap();
+/// message.piece(b"short").unwrap();
+/// drop(message); // ends it where it stands
+/// fm.extract_all();
+/// assert_eq!(told.try_recv().unwrap(), b"cut short");
+/// ```
 #[derive(Debug)]
 #[must_use = "a message goes out with its pieces"]
 pub struct Outgoing<'a> {
@@ -154,11 +220,42 @@ pub struct Outgoing<'a> {
 
 impl Outgoing<'_> {
     /// Adds a piece. If there is no room it extracts, and so runs handlers, until there is.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, job::Job};
+    /// # use barewire::fm::*;
+    /// # let mut fm = Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let me = fm.me();
+    /// # let (tell, told) = std::sync::mpsc::channel();
+    /// fm.register(Handler(1), move |_, message| { tell.send(message.to_vec()).unwrap(); Flow::Continue });
+    /// let mut message = fm.begin_message(me, 8, Handler(1)).unwrap();
+    /// message.piece(&1u32.to_le_bytes()).unwrap();
+    /// message.piece(b"data").unwrap();
+    /// assert!(message.piece(b"!").is_err()); // 8 bytes were announced
+    /// message.end().unwrap();
+    /// fm.extract_all();
+    /// assert_eq!(told.try_recv().unwrap(), b"\x01\0\0\0data");
+    /// ```
     pub fn piece(&mut self, bytes: &[u8]) -> Result<(), SendError> {
         self.pieces(&[bytes])
     }
 
     /// Adds several pieces, gathered into the same packets.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, job::Job};
+    /// # use barewire::fm::*;
+    /// # let mut fm = Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let me = fm.me();
+    /// # let (tell, told) = std::sync::mpsc::channel();
+    /// fm.register(Handler(1), move |_, message| { tell.send(message.to_vec()).unwrap(); Flow::Continue });
+    /// let (header, body) = (b"len=5;", b"hello");
+    /// let mut message = fm.begin_message(me, 11, Handler(1)).unwrap();
+    /// message.pieces(&[header, body]).unwrap();
+    /// message.end().unwrap();
+    /// assert_eq!(fm.extract_all(), 1); // both in one packet
+    /// assert_eq!(told.try_recv().unwrap(), b"len=5;hello");
+    /// ```
     pub fn pieces(&mut self, pieces: &[&[u8]]) -> Result<(), SendError> {
         let mut gather = self.draft.gather(pieces)?;
         while !gather.is_done() {
@@ -174,6 +271,25 @@ impl Outgoing<'_> {
     }
 
     /// Adds as much of a piece as there is room for and says how much that was; [`SendError::Full`] if there is none.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, job::Job};
+    /// # use barewire::fm::*;
+    /// # let mut fm = Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let me = fm.me();
+    /// fm.register_stream(Handler(1), |_| async { Flow::Continue });
+    /// let data = vec![0; 1 << 20];
+    /// let mut message = fm.begin_message(me, data.len() as u64, Handler(1)).unwrap();
+    /// let mut sent = 0;
+    /// while sent < data.len() {
+    ///     match message.try_piece(&data[sent..]) {
+    ///         Ok(n) => sent += n,
+    ///         Err(SendError::Full) => drop(message.fm().extract_all()), // something else could be done here
+    ///         Err(failed) => panic!("{failed}"),
+    ///     }
+    /// }
+    /// message.end().unwrap();
+    /// ```
     pub fn try_piece(&mut self, bytes: &[u8]) -> Result<usize, SendError> {
         let pieces = [bytes];
         let mut gather = self.draft.gather(&pieces)?;
@@ -188,6 +304,20 @@ impl Outgoing<'_> {
     }
 
     /// Ends the message. If its pieces were fewer than announced, the receiver sees a message of what there was.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, job::Job};
+    /// # use barewire::fm::*;
+    /// # let mut fm = Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let me = fm.me();
+    /// # let (tell, told) = std::sync::mpsc::channel();
+    /// fm.register(Handler(1), move |_, message| { tell.send(message.len()).unwrap(); Flow::Continue });
+    /// let mut message = fm.begin_message(me, 1000, Handler(1)).unwrap();
+    /// message.piece(&[0; 10]).unwrap();
+    /// message.end().unwrap(); // after 10 of 1000
+    /// fm.extract_all();
+    /// assert_eq!(told.try_recv(), Ok(10));
+    /// ```
     pub fn end(mut self) -> Result<(), SendError> {
         match self.draft.finish(&mut self.fm.endpoint) {
             Err(SendError::Full) => {
@@ -199,6 +329,22 @@ impl Outgoing<'_> {
     }
 
     /// The Fast Messages it goes through, to extract, or to send something else in between.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, job::Job};
+    /// # use barewire::fm::*;
+    /// # let mut fm = Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let me = fm.me();
+    /// # let (tell, told) = std::sync::mpsc::channel();
+    /// fm.register(Handler(1), move |_, message| { tell.send(message.to_vec()).unwrap(); Flow::Continue });
+    /// let mut long = fm.begin_message(me, 8, Handler(1)).unwrap();
+    /// long.piece(b"long").unwrap();
+    /// long.fm().send(me, Handler(1), b"between").unwrap(); // overtakes it
+    /// long.piece(b"er").unwrap();
+    /// long.end().unwrap();
+    /// fm.extract_all();
+    /// assert_eq!(told.try_iter().collect::<Vec<_>>(), [&b"between"[..], b"longer"]);
+    /// ```
     pub fn fm(&mut self) -> &mut Fm {
         self.fm
     }
@@ -256,6 +402,21 @@ impl Sender {
     }
 
     /// Sends a message whole.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, job::Job};
+    /// # use barewire::fm::*;
+    /// # let mut fm = Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let me = fm.me();
+    /// # let (tell, told) = std::sync::mpsc::channel();
+    /// fm.register_stream(Handler(1), |stream| async move {
+    ///     stream.sender().send(stream.from(), Handler(2), &[3; 100_000]).await.expect("the peer is there");
+    ///     Flow::Continue
+    /// });
+    /// fm.register(Handler(2), move |_, message| { tell.send(message.len()).unwrap(); Flow::Continue });
+    /// fm.send(me, Handler(1), b"").unwrap();
+    /// fm.wait(None, || told.try_recv() == Ok(100_000)).unwrap();
+    /// ```
     pub async fn send(&self, to: Peer, handler: Handler, bytes: &[u8]) -> Result<(), SendError> {
         let mut message = self.begin_message(to, bytes.len() as u64, handler);
         message.piece(bytes).await?;
@@ -263,17 +424,70 @@ impl Sender {
     }
 
     /// Sends four words.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, job::Job};
+    /// # use barewire::fm::*;
+    /// # let mut fm = Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let me = fm.me();
+    /// # let (tell, told) = std::sync::mpsc::channel();
+    /// fm.register_stream(Handler(1), |stream| async move {
+    ///     let len = stream.len() as u32;
+    ///     stream.sender().send_4(stream.from(), Handler(2), [len, 0, 0, 0]).await.expect("the peer is there");
+    ///     Flow::Continue
+    /// });
+    /// fm.register(Handler(2), move |_, message| { tell.send(message.words()[0]).unwrap(); Flow::Continue });
+    /// fm.send(me, Handler(1), b"count these").unwrap();
+    /// fm.wait(None, || told.try_recv() == Ok(11)).unwrap();
+    /// ```
     pub async fn send_4(&self, to: Peer, handler: Handler, words: [u32; 4]) -> Result<(), SendError> {
         self.send(to, handler, &four(words)).await
     }
 
     /// Sends a message that fits one packet, if there is room.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, job::Job};
+    /// # use barewire::fm::*;
+    /// # let mut fm = Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let me = fm.me();
+    /// # let (tell, told) = std::sync::mpsc::channel();
+    /// fm.register_stream(Handler(1), move |stream| {
+    ///     let tell = tell.clone();
+    ///     async move {
+    ///         tell.send(stream.sender()).unwrap(); // taken out of its handler
+    ///         Flow::Continue
+    ///     }
+    /// });
+    /// fm.send(me, Handler(1), b"").unwrap();
+    /// fm.extract_all();
+    /// let sender: Sender = told.try_recv().unwrap();
+    /// assert_eq!(sender.try_send(me, Handler(1), b""), Err(SendError::Outside));
+    /// ```
     pub fn try_send(&self, to: Peer, handler: Handler, bytes: &[u8]) -> Result<(), SendError> {
         let sent = self.turns.with(|turn| turn.endpoint.send(to, handler.port(), 0, bytes));
         Ok(sent.ok_or(SendError::Outside)??)
     }
 
     /// Opens a message of at most `len` bytes.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, job::Job};
+    /// # use barewire::fm::*;
+    /// # let mut fm = Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let me = fm.me();
+    /// # let (tell, told) = std::sync::mpsc::channel();
+    /// fm.register_stream(Handler(1), |stream| async move {
+    ///     let mut answer = stream.sender().begin_message(stream.from(), 6, Handler(2));
+    ///     answer.pieces(&[b"one", b"two"]).await.expect("the peer is there");
+    ///     answer.end().await.expect("the peer is there");
+    ///     Flow::Continue
+    /// });
+    /// fm.register(Handler(2), move |_, message| { tell.send(message.to_vec()).unwrap(); Flow::Continue });
+    /// fm.send(me, Handler(1), b"").unwrap();
+    /// fm.extract_all();
+    /// assert_eq!(told.try_recv().unwrap(), b"onetwo");
+    /// ```
     pub fn begin_message(&self, to: Peer, len: u64, handler: Handler) -> Posting {
         Posting { turns: self.turns.clone(), draft: Draft::new(to, len, handler) }
     }
@@ -298,6 +512,23 @@ impl Sender {
 }
 
 /// A message on its way out of a stream handler. Dropping it ends it where it stands, as [`Posting::end`] does.
+///
+/// ```
+/// # use barewire::core::{Config, job::Job};
+/// # use barewire::fm::*;
+/// # let mut fm = Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+/// # let me = fm.me();
+/// # let (tell, told) = std::sync::mpsc::channel();
+/// fm.register_stream(Handler(1), |stream| async move {
+///     let mut answer: Posting = stream.sender().begin_message(stream.from(), 100, Handler(2));
+///     answer.piece(b"dropped here").await.expect("the peer is there");
+///     Flow::Continue // which ends the answer too
+/// });
+/// fm.register(Handler(2), move |_, message| { tell.send(message.to_vec()).unwrap(); Flow::Continue });
+/// fm.send(me, Handler(1), b"").unwrap();
+/// fm.extract_all();
+/// assert_eq!(told.try_recv().unwrap(), b"dropped here");
+/// ```
 #[derive(Debug)]
 #[must_use = "a message goes out with its pieces"]
 pub struct Posting {
@@ -307,11 +538,48 @@ pub struct Posting {
 
 impl Posting {
     /// Adds a piece. Suspends the handler while there is no room.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, job::Job};
+    /// # use barewire::fm::*;
+    /// # let mut fm = Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let me = fm.me();
+    /// # let (tell, told) = std::sync::mpsc::channel();
+    /// fm.register_stream(Handler(1), |mut stream| async move {
+    ///     let mut doubled = stream.sender().begin_message(stream.from(), 2 * stream.len(), Handler(2));
+    ///     let mut byte = [0];
+    ///     while stream.receive(&mut byte).await == 1 {
+    ///         doubled.piece(&[byte[0]; 2]).await.expect("the peer is there");
+    ///     }
+    ///     Flow::Continue
+    /// });
+    /// fm.register(Handler(2), move |_, message| { tell.send(message.to_vec()).unwrap(); Flow::Continue });
+    /// fm.send(me, Handler(1), b"echo").unwrap();
+    /// fm.extract_all();
+    /// assert_eq!(told.try_recv().unwrap(), b"eecchhoo");
+    /// ```
     pub async fn piece(&mut self, bytes: &[u8]) -> Result<(), SendError> {
         self.pieces(&[bytes]).await
     }
 
     /// Adds several pieces, gathered into the same packets.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, job::Job};
+    /// # use barewire::fm::*;
+    /// # let mut fm = Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let me = fm.me();
+    /// # let (tell, told) = std::sync::mpsc::channel();
+    /// fm.register_stream(Handler(1), |stream| async move {
+    ///     let mut row = stream.sender().begin_message(stream.from(), 6, Handler(2));
+    ///     row.pieces(&[b"a;", b"b;", b"c;"]).await.expect("the peer is there");
+    ///     Flow::Continue
+    /// });
+    /// fm.register(Handler(2), move |_, message| { tell.send(message.to_vec()).unwrap(); Flow::Continue });
+    /// fm.send(me, Handler(1), b"").unwrap();
+    /// fm.extract_all();
+    /// assert_eq!(told.try_recv().unwrap(), b"a;b;c;");
+    /// ```
     pub async fn pieces(&mut self, pieces: &[&[u8]]) -> Result<(), SendError> {
         let mut gather = self.draft.gather(pieces)?;
         while !gather.is_done() {
@@ -321,6 +589,24 @@ impl Posting {
     }
 
     /// Ends the message. If its pieces were fewer than announced, the receiver sees a message of what there was.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, job::Job};
+    /// # use barewire::fm::*;
+    /// # let mut fm = Fm::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let me = fm.me();
+    /// # let (tell, told) = std::sync::mpsc::channel();
+    /// fm.register_stream(Handler(1), |stream| async move {
+    ///     let mut answer = stream.sender().begin_message(stream.from(), 1000, Handler(2));
+    ///     answer.piece(&[1; 20]).await.expect("the peer is there");
+    ///     answer.end().await.expect("the peer is there"); // after 20 of 1000
+    ///     Flow::Continue
+    /// });
+    /// fm.register(Handler(2), move |_, message| { tell.send(message.len()).unwrap(); Flow::Continue });
+    /// fm.send(me, Handler(1), b"").unwrap();
+    /// fm.extract_all();
+    /// assert_eq!(told.try_recv(), Ok(20));
+    /// ```
     pub async fn end(mut self) -> Result<(), SendError> {
         let (turns, draft) = (self.turns.clone(), &mut self.draft);
         Sender::until_room(&turns, |endpoint| draft.finish(endpoint)).await
@@ -335,117 +621,5 @@ impl Drop for Posting {
                 turn.stalled.endings.push(ending);
             }
         });
-    }
-}
-
-/// A message that is being sent, apart from how its sender waits.
-#[derive(Debug)]
-struct Draft {
-    to: Peer,
-    handler: Handler,
-    len: u64,
-    state: State,
-}
-
-#[derive(Debug)]
-enum State {
-    Fresh,
-    Open(Sending),
-    Done,
-}
-
-impl Draft {
-    fn new(to: Peer, len: u64, handler: Handler) -> Draft {
-        Draft { to, handler, len, state: State::Fresh }
-    }
-
-    /// Pieces that are to follow what was sent so far.
-    fn gather<'a>(&self, pieces: &'a [&'a [u8]]) -> Result<Gather<'a>, SendError> {
-        let total = pieces.iter().map(|piece| piece.len()).sum::<usize>();
-        let sent = match &self.state {
-            State::Fresh => 0,
-            State::Open(sending) => sending.sent(),
-            State::Done => self.len,
-        };
-        match sent.checked_add(total as u64) {
-            Some(len) if len <= self.len => Ok(Gather { pieces, total, done: 0 }),
-            len => Err(SendError::PastEnd { len: len.unwrap_or(u64::MAX), max: self.len }),
-        }
-    }
-
-    /// Sends the next packet, with as much of `gather` as fits.
-    fn step(&mut self, endpoint: &mut Endpoint, gather: &mut Gather<'_>) -> Result<(), SendError> {
-        let left = gather.total - gather.done;
-        let sending = match &mut self.state {
-            State::Done => return Ok(()),
-            State::Open(sending) => sending,
-            State::Fresh if left as u64 == self.len && left <= endpoint.message_max(self.to) => {
-                endpoint.send_with(self.to, self.handler.port(), 0, left, |wire| {
-                    gather.pieces.iter().for_each(|piece| {
-                        wire.write(piece);
-                    });
-                })?;
-                gather.done = gather.total;
-                self.state = State::Done;
-                return Ok(());
-            }
-            State::Fresh => {
-                self.state = State::Open(endpoint.begin(self.to, self.handler.port(), 0, self.len)?);
-                let State::Open(sending) = &mut self.state else { return Ok(()) };
-                sending
-            }
-        };
-        let n = endpoint.push_packet(sending, left, |wire, n| gather.each(n, |bytes| wire.write(bytes)))?;
-        gather.done += n;
-        Ok(())
-    }
-
-    /// Says that the message is at its end, if its receiver cannot know.
-    fn finish(&mut self, endpoint: &mut Endpoint) -> Result<(), SendError> {
-        match &mut self.state {
-            State::Fresh => endpoint.send(self.to, self.handler.port(), 0, &[])?,
-            State::Open(sending) => endpoint.end(sending)?,
-            State::Done => {}
-        }
-        self.state = State::Done;
-        Ok(())
-    }
-
-    /// Ends the message if it had begun; gives back what could not be ended for want of room.
-    fn abandon(&mut self, endpoint: &mut Endpoint) -> Option<Sending> {
-        match std::mem::replace(&mut self.state, State::Done) {
-            State::Open(mut sending) if sending.sent() > 0 => {
-                let full = endpoint.end(&mut sending) == Err(barewire_core::SendError::Full);
-                full.then_some(sending)
-            }
-            _ => None,
-        }
-    }
-}
-
-/// Pieces on their way into packets.
-struct Gather<'a> {
-    pieces: &'a [&'a [u8]],
-    total: usize,
-    done: usize,
-}
-
-impl Gather<'_> {
-    fn is_done(&self) -> bool {
-        self.done == self.total
-    }
-
-    /// Hands the next `n` bytes to `write`, piece by piece.
-    fn each<R>(&self, n: usize, mut write: impl FnMut(&[u8]) -> R) {
-        let (mut skip, mut left) = (self.done, n);
-        for piece in self.pieces {
-            let from = skip.min(piece.len());
-            let to = from + left.min(piece.len() - from);
-            if from < to {
-                write(&piece[from..to]);
-            }
-            skip -= from;
-            left -= to - from;
-        }
     }
 }

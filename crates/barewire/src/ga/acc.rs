@@ -22,6 +22,14 @@ const UNANSWERED_MAX: u64 = 256;
 const ELEMENTS_BYTES_MAX: usize = 8 << 10;
 
 /// What an array can have as elements: integers and floats of 32 and 64 bits.
+///
+/// ```
+/// use barewire::ga::Element;
+/// fn sum<T: Element>(values: &[T]) -> T {
+///     values.iter().fold(T::ZERO, |sum, &value| sum + value)
+/// }
+/// assert_eq!((sum(&[1, 2, 3]), sum(&[0.5f32; 4])), (6, 2.0));
+/// ```
 pub trait Element: Plain + PartialEq + Add<Output = Self> + Mul<Output = Self> {
     /// Zero.
     const ZERO: Self;
@@ -33,6 +41,16 @@ pub trait Element: Plain + PartialEq + Add<Output = Self> + Mul<Output = Self> {
 }
 
 /// Elements that [`Array::read_inc`](super::Array::read_inc) counts with.
+///
+/// ```
+/// # use barewire::{core::{Config, Endpoint, job::Job}, ga::*};
+/// # let ga = Ga::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// fn take<T: Counter>(tasks: &Array<'_, T>, one: T) -> T {
+///     tasks.read_inc(&[0], one).unwrap()
+/// }
+/// let tasks = ga.create::<i32>(&[1]).unwrap();
+/// assert_eq!((take(&tasks, 1), take(&tasks, 1)), (0, 1));
+/// ```
 pub trait Counter: Element {
     #[doc(hidden)]
     const WIDTH: Width;

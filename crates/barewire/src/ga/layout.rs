@@ -5,6 +5,20 @@ use std::ops::Range;
 use super::{Error, Patch};
 
 /// How an array is cut into blocks.
+///
+/// ```
+/// # use barewire::{ga::*, spmd};
+/// # spmd::launch(&[2], |endpoint| {
+/// # let ga = Ga::new(endpoint);
+/// # let me = ga.node_id();
+/// let cut = Blocks::Starts(vec![vec![0, 7]]);
+/// let a = ga.create_with::<i32>(&[10], &cut, &[0])?;
+/// assert_eq!((a.distribution(0), a.distribution(1)), (Some(vec![0..7]), Some(vec![7..10])));
+/// let short = ga.create_with::<i32>(&[5], &Blocks::AtLeast(vec![4]), &[0])?;
+/// assert_eq!((short.distribution(0), short.distribution(1)), (Some(vec![0..5]), None)); // two would be too short
+/// # Ok::<_, spmd::Error>(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Blocks {
     /// As equal as can be.

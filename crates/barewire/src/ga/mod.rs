@@ -59,6 +59,18 @@ use layout::Layout;
 type Patch = Vec<Range<usize>>;
 
 /// A rank that has global arrays. `Send`, not `Sync`, like the endpoint.
+///
+/// ```
+/// use barewire::{ga::Ga, spmd};
+/// spmd::launch(&[2], |endpoint| {
+///     let ga = Ga::new(endpoint);
+///     let counts = ga.create::<i64>(&[10])?; // half of it on each rank
+///     counts.acc(&[4..6], 1, &[1, 1])?;
+///     ga.sync()?;
+///     assert_eq!(counts.get(&[3..7])?, [0, 2, 2, 0]);
+///     ga.sync()
+/// }).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct Ga {
     inner: RefCell<Inner>,
@@ -77,6 +89,13 @@ struct Inner {
 
 impl Ga {
     /// Global arrays on the ranks of the endpoint's job.
+    ///
+    /// ```
+    /// use barewire::core::{Config, Endpoint, job::Job};
+    /// use barewire::ga::Ga;
+    /// let ga = Ga::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// assert_eq!((ga.node_id(), ga.n_nodes()), (0, 1));
+    /// ```
     pub fn new(endpoint: Endpoint) -> Ga {
         let (me, size) = (endpoint.me().0, endpoint.size());
         let inner =
@@ -85,26 +104,93 @@ impl Ga {
     }
 
     /// This rank.
+    ///
+    /// ```
+    /// # use barewire::{ga::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let ga = Ga::new(endpoint);
+    /// # let me = ga.node_id();
+    /// let a = ga.create::<i32>(&[4])?;
+    /// assert_eq!(a.distribution(ga.node_id()), Some(if me == 0 { vec![0..2] } else { vec![2..4] }));
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn node_id(&self) -> u32 {
         self.me
     }
 
     /// How many ranks there are.
+    ///
+    /// ```
+    /// # use barewire::{ga::*, spmd};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let ga = Ga::new(endpoint);
+    /// # let me = ga.node_id();
+    /// let mut ones = [1];
+    /// ga.gop(&mut ones, |a, b| a + b)?;
+    /// assert_eq!(ones, [ga.n_nodes()]);
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn n_nodes(&self) -> u32 {
         self.size
     }
 
     /// How long any wait may last before it ends with [`Error::TimedOut`]. `None`, the default: as long as it takes.
+    ///
+    /// ```
+    /// # use barewire::{ga::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let ga = Ga::new(endpoint);
+    /// # let me = ga.node_id();
+    /// use std::time::Duration;
+    /// let a = ga.create::<i32>(&[8])?;
+    /// ga.set_timeout(Some(Duration::from_secs(60))); // nobody should be that late
+    /// assert_eq!(a.fill(1), Ok(()));
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn set_timeout(&self, timeout: Option<Duration>) {
         self.inner.borrow_mut().world.set_timeout(timeout);
     }
 
     /// Serves the others, while this rank computes for long. Never waits.
+    ///
+    /// ```
+    /// # use barewire::{ga::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let ga = Ga::new(endpoint);
+    /// # let me = ga.node_id();
+    /// let a = ga.create::<i64>(&[2])?;
+    /// if me == 0 {
+    ///     a.acc(&[1..2], 1, &[5])?; // rank 1 adds it up
+    ///     ga.fence()?;
+    /// } else {
+    ///     while a.local()? != [5] {
+    ///         ga.poll(); // between two steps of a long computation
+    ///     }
+    /// }
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn poll(&self) {
         self.inner.borrow_mut().world.look();
     }
 
     /// An array of these dimensions, zeroed, in blocks as equal as they can be. All ranks call it.
+    ///
+    /// ```
+    /// # use barewire::{ga::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let ga = Ga::new(endpoint);
+    /// # let me = ga.node_id();
+    /// let a = ga.create::<f64>(&[100, 3])?;
+    /// assert_eq!(a.distribution(1).unwrap(), [50..100, 0..3]); // the longer dimension is cut
+    /// assert_eq!(a.get(&[99..100, 0..3])?, [0.0; 3]);
+    /// # ga.sync()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn create<T: Element>(&self, dims: &[usize]) -> Result<Array<'_, T>, Error> {
         self.create_with(dims, &Blocks::Even, &vec![0; dims.len()])
     }
@@ -139,6 +225,20 @@ impl Ga {
     }
 
     /// Returns when all ranks have called it and everything that any of them did to any array is done.
+    ///
+    /// ```
+    /// # use barewire::{ga::*, spmd};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let ga = Ga::new(endpoint);
+    /// # let me = ga.node_id();
+    /// let a = ga.create::<i32>(&[3])?;
+    /// a.nb_put(&[(me as usize + 1) % 3..(me as usize + 1) % 3 + 1], &[me as i32])?;
+    /// ga.sync()?;
+    /// assert_eq!(a.get(&[0..3])?, [2, 0, 1]);
+    /// # ga.sync()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn sync(&self) -> Result<(), Error> {
         self.fence()?;
         let world = &mut self.inner.borrow_mut().world;
@@ -147,6 +247,22 @@ impl Ga {
     }
 
     /// Waits until everything this rank did to any array is done.
+    ///
+    /// ```
+    /// # use barewire::{ga::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let ga = Ga::new(endpoint);
+    /// # let me = ga.node_id();
+    /// let a = ga.create::<i32>(&[2])?;
+    /// if me == 0 {
+    ///     a.acc(&[0..2], 1, &[3, 4])?;
+    ///     ga.fence()?; // done, though rank 1 called nothing
+    ///     assert_eq!(a.get(&[0..2])?, [3, 4]);
+    /// }
+    /// ga.sync()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn fence(&self) -> Result<(), Error> {
         let inner = &mut *self.inner.borrow_mut();
         let settled = inner.world.quiet();
@@ -159,6 +275,18 @@ impl Ga {
     }
 
     /// Everybody's values combined, place by place, at everybody.
+    ///
+    /// ```
+    /// # use barewire::{ga::*, spmd};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let ga = Ga::new(endpoint);
+    /// # let me = ga.node_id();
+    /// let mut range = [10 * me, me + 1];
+    /// ga.gop(&mut range, Ord::max)?;
+    /// assert_eq!(range, [20, 3]);
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn gop<T: Plain>(&self, values: &mut [T], combine: impl Fn(T, T) -> T) -> Result<(), Error> {
         let world = &mut self.inner.borrow_mut().world;
         let all = world.all();
@@ -166,6 +294,18 @@ impl Ga {
     }
 
     /// What rank `root` has in `values` is in everybody's.
+    ///
+    /// ```
+    /// # use barewire::{ga::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let ga = Ga::new(endpoint);
+    /// # let me = ga.node_id();
+    /// let mut tolerance = [if me == 1 { 1e-6 } else { 0.0 }];
+    /// ga.brdcst(1, &mut tolerance)?;
+    /// assert_eq!(tolerance, [1e-6]);
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn brdcst<T: Plain>(&self, root: u32, values: &mut [T]) -> Result<(), Error> {
         let world = &mut self.inner.borrow_mut().world;
         let all = world.all();

@@ -12,27 +12,83 @@ const STRIP: usize = 128;
 
 impl<T: Element> Array<'_, T> {
     /// Sets all elements.
+    ///
+    /// ```
+    /// # use barewire::{ga::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let ga = Ga::new(endpoint);
+    /// # let me = ga.node_id();
+    /// let a = ga.create::<i64>(&[5])?;
+    /// a.fill(-7)?;
+    /// assert_eq!(a.get(&[0..5])?, [-7; 5]);
+    /// # ga.sync()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn fill(&self, value: T) -> Result<(), Error> {
         self.owners(|mine| mine.fill(value))
     }
 
     /// Sets all elements to zero.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, ga::*};
+    /// # let ga = Ga::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// let a = ga.create::<i64>(&[2]).unwrap();
+    /// a.set_local(&[1, 2]).unwrap();
+    /// a.zero().unwrap();
+    /// assert_eq!(a.local().unwrap(), [0, 0]);
+    /// ```
     pub fn zero(&self) -> Result<(), Error> {
         self.fill(T::ZERO)
     }
 
     /// Multiplies all elements.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, ga::*};
+    /// # let ga = Ga::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// let a = ga.create::<f64>(&[3]).unwrap();
+    /// a.set_local(&[1.0, -2.0, 4.0]).unwrap();
+    /// a.scale(0.5).unwrap();
+    /// assert_eq!(a.local().unwrap(), [0.5, -1.0, 2.0]);
+    /// ```
     pub fn scale(&self, factor: T) -> Result<(), Error> {
         self.owners(|mine| mine.iter_mut().for_each(|element| *element = *element * factor))
     }
 
     /// Becomes a copy of an array of the same dimensions, however that is cut.
+    ///
+    /// ```
+    /// # use barewire::{ga::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let ga = Ga::new(endpoint);
+    /// # let me = ga.node_id();
+    /// let even = ga.create::<i32>(&[4])?;
+    /// let uneven = ga.create_with::<i32>(&[4], &Blocks::Starts(vec![vec![0, 1]]), &[0])?;
+    /// even.set_local(&[me as i32, me as i32 + 5])?;
+    /// ga.sync()?;
+    /// uneven.copy_from(&even)?;
+    /// assert_eq!(uneven.local()?, if me == 0 { vec![0] } else { vec![5, 1, 6] });
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn copy_from(&self, other: &Array<'_, T>) -> Result<(), Error> {
         self.same_dims(other)?;
         self.fill_from_patches(|block| other.get(block))
     }
 
     /// Becomes `alpha * a + beta * b`.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, ga::*};
+    /// # let ga = Ga::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// let (a, b, sum) = (ga.create::<i32>(&[2]).unwrap(), ga.create(&[2]).unwrap(), ga.create(&[2]).unwrap());
+    /// a.set_local(&[1, 2]).unwrap();
+    /// b.set_local(&[10, 20]).unwrap();
+    /// sum.add(3, &a, -1, &b).unwrap();
+    /// assert_eq!(sum.local().unwrap(), [3 - 10, 6 - 20]);
+    /// ```
     pub fn add(&self, alpha: T, a: &Array<'_, T>, beta: T, b: &Array<'_, T>) -> Result<(), Error> {
         self.same_dims(a)?;
         self.same_dims(b)?;
@@ -43,6 +99,19 @@ impl<T: Element> Array<'_, T> {
     }
 
     /// The sum of the products of elements at the same place; all ranks get it.
+    ///
+    /// ```
+    /// # use barewire::{ga::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let ga = Ga::new(endpoint);
+    /// # let me = ga.node_id();
+    /// let (a, b) = (ga.create::<f64>(&[4])?, ga.create::<f64>(&[4])?);
+    /// a.fill(2.0)?;
+    /// b.fill(0.5)?;
+    /// assert_eq!(a.dot(&b)?, 4.0); // at both ranks
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn dot(&self, other: &Array<'_, T>) -> Result<T, Error> {
         self.same_dims(other)?;
         self.ga.sync()?;
@@ -56,6 +125,15 @@ impl<T: Element> Array<'_, T> {
     }
 
     /// Becomes the transpose of a matrix.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, ga::*};
+    /// # let ga = Ga::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// let (a, t) = (ga.create::<i32>(&[2, 3]).unwrap(), ga.create::<i32>(&[3, 2]).unwrap());
+    /// a.set_local(&[1, 2, 3, 4, 5, 6]).unwrap();
+    /// t.transpose(&a).unwrap();
+    /// assert_eq!(t.local().unwrap(), [1, 4, 2, 5, 3, 6]);
+    /// ```
     pub fn transpose(&self, other: &Array<'_, T>) -> Result<(), Error> {
         match (self.dims(), other.dims()) {
             ([rows, columns], [other_rows, other_columns])
@@ -70,6 +148,17 @@ impl<T: Element> Array<'_, T> {
     }
 
     /// Becomes `alpha * a * b + beta * self`, for matrices.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, ga::*};
+    /// # let ga = Ga::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// let (a, b, c) = (ga.create::<i32>(&[1, 2]).unwrap(), ga.create(&[2, 1]).unwrap(), ga.create(&[1, 1]).unwrap());
+    /// a.set_local(&[3, 4]).unwrap();
+    /// b.set_local(&[5, 6]).unwrap();
+    /// c.set_local(&[100]).unwrap();
+    /// c.matmul(2, &a, &b, 1).unwrap();
+    /// assert_eq!(c.local().unwrap(), [2 * (3 * 5 + 4 * 6) + 100]);
+    /// ```
     pub fn matmul(&self, alpha: T, a: &Array<'_, T>, b: &Array<'_, T>, beta: T) -> Result<(), Error> {
         let (m, k, n) = match (self.dims(), a.dims(), b.dims()) {
             (&[m, n], &[am, ak], &[bk, bn]) if (m, n, ak) == (am, bn, bk) => (m, ak, n),

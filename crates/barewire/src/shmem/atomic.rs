@@ -5,6 +5,14 @@ use barewire_core::region::{Atomic, Width};
 use super::{Error, Inner, Plain, Shmem, Sym};
 
 /// Words that can be updated atomically: integers of 32 and 64 bits.
+///
+/// ```
+/// use barewire::core::region::Width;
+/// use barewire::shmem::AtomicWord;
+/// assert_eq!((u32::WIDTH, i64::WIDTH), (Width::U32, Width::U64));
+/// assert_eq!((-1i32).to_bits(), 0xffff_ffff); // not extended
+/// assert_eq!(i32::from_bits(0xffff_fffe), -2);
+/// ```
 pub trait AtomicWord: Plain + PartialEq {
     /// How wide it is.
     const WIDTH: Width;
@@ -61,42 +69,128 @@ impl Shmem {
     }
 
     /// Adds, wrapping around. It has happened after [`Shmem::quiet`].
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let total = shmem.calloc::<u64>(1)?;
+    /// shmem.atomic_add(total, 0, u64::from(me) + 1, 0)?;
+    /// shmem.barrier_all()?;
+    /// assert_eq!(shmem.atomic_fetch(total, 0, 0)?, 1 + 2 + 3);
+    /// # shmem.barrier_all()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     #[inline]
     pub fn atomic_add<T: AtomicWord>(&self, word: Sym<T>, at: usize, by: T, pe: u32) -> Result<(), Error> {
         self.start_atomic(word, at, Atomic::Add(by.to_bits()), pe)
     }
 
     /// Adds one and gives the old value.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let next = shmem.calloc::<u32>(1)?;
+    /// let ticket = shmem.atomic_fetch_inc(next, 0, 0)?;
+    /// let mut tickets = shmem.fcollect(shmem.team_world(), &[ticket])?;
+    /// tickets.sort();
+    /// assert_eq!(tickets, [0, 1, 2]); // each was given once
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     #[inline]
     pub fn atomic_fetch_inc<T: AtomicWord>(&self, word: Sym<T>, at: usize, pe: u32) -> Result<T, Error> {
         self.fetch_atomic(word, at, Atomic::Add(1), pe)
     }
 
     /// Adds one. It has happened after [`Shmem::quiet`].
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let arrived = shmem.calloc::<u64>(1)?;
+    /// shmem.atomic_inc(arrived, 0, 0)?;
+    /// shmem.quiet()?;
+    /// if me == 0 {
+    ///     shmem.wait_until(arrived, 0, Cmp::Eq, 3)?;
+    /// }
+    /// # shmem.barrier_all()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     #[inline]
     pub fn atomic_inc<T: AtomicWord>(&self, word: Sym<T>, at: usize, pe: u32) -> Result<(), Error> {
         self.start_atomic(word, at, Atomic::Add(1), pe)
     }
 
     /// The value, read atomically.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, shmem::*};
+    /// # let shmem = Shmem::init(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// let words = shmem.calloc::<i64>(2).unwrap();
+    /// shmem.write(words, 0, &[5, -6]).unwrap();
+    /// assert_eq!(shmem.atomic_fetch(words, 1, 0), Ok(-6));
+    /// ```
     #[inline]
     pub fn atomic_fetch<T: AtomicWord>(&self, word: Sym<T>, at: usize, pe: u32) -> Result<T, Error> {
         self.fetch_atomic(word, at, Atomic::Or(0), pe)
     }
 
     /// Sets the value atomically. It has happened after [`Shmem::quiet`].
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let state = shmem.calloc::<u32>(1)?;
+    /// shmem.atomic_set(state, 0, 8 + me, 1 - me)?;
+    /// shmem.barrier_all()?;
+    /// assert_eq!(shmem.read(state, 0, 1)?, [9 - me]);
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     #[inline]
     pub fn atomic_set<T: AtomicWord>(&self, word: Sym<T>, at: usize, value: T, pe: u32) -> Result<(), Error> {
         self.start_atomic(word, at, Atomic::Swap(value.to_bits()), pe)
     }
 
     /// Sets the value and gives the old one.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, shmem::*};
+    /// # let shmem = Shmem::init(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// let slot = shmem.calloc::<u32>(1).unwrap();
+    /// assert_eq!(shmem.atomic_swap(slot, 0, 17, 0), Ok(0));
+    /// assert_eq!(shmem.atomic_swap(slot, 0, 0, 0), Ok(17)); // taken out again
+    /// ```
     #[inline]
     pub fn atomic_swap<T: AtomicWord>(&self, word: Sym<T>, at: usize, value: T, pe: u32) -> Result<T, Error> {
         self.fetch_atomic(word, at, Atomic::Swap(value.to_bits()), pe)
     }
 
     /// Sets the value if it is `expected`, and gives the old one.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let leader = shmem.calloc::<i32>(1)?;
+    /// let before = shmem.atomic_compare_swap(leader, 0, 0, 1, 0)?; // who is first?
+    /// let firsts = shmem.reduce(shmem.team_world(), Op::Sum, &[i32::from(before == 0)])?;
+    /// assert_eq!(firsts, [1]);
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     #[inline]
     pub fn atomic_compare_swap<T: AtomicWord>(
         &self,
@@ -111,6 +205,15 @@ impl Shmem {
     }
 
     /// Bitwise and; gives the old value.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, shmem::*};
+    /// # let shmem = Shmem::init(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// let flags = shmem.calloc::<u32>(1).unwrap();
+    /// shmem.write(flags, 0, &[0b1110]).unwrap();
+    /// assert_eq!(shmem.atomic_fetch_and(flags, 0, !0b0100, 0), Ok(0b1110));
+    /// assert_eq!(shmem.atomic_fetch(flags, 0, 0), Ok(0b1010));
+    /// ```
     pub fn atomic_fetch_and<T: AtomicWord>(
         &self,
         word: Sym<T>,
@@ -122,6 +225,14 @@ impl Shmem {
     }
 
     /// Bitwise or; gives the old value.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, shmem::*};
+    /// # let shmem = Shmem::init(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// let taken = shmem.calloc::<u64>(1).unwrap();
+    /// assert_eq!(shmem.atomic_fetch_or(taken, 0, 1 << 40, 0), Ok(0)); // it was free
+    /// assert_eq!(shmem.atomic_fetch_or(taken, 0, 1 << 40, 0), Ok(1 << 40)); // now it is not
+    /// ```
     pub fn atomic_fetch_or<T: AtomicWord>(
         &self,
         word: Sym<T>,
@@ -133,6 +244,15 @@ impl Shmem {
     }
 
     /// Bitwise exclusive or; gives the old value.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, shmem::*};
+    /// # let shmem = Shmem::init(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// let toggle = shmem.calloc::<u32>(1).unwrap();
+    /// assert_eq!(shmem.atomic_fetch_xor(toggle, 0, 0b11, 0), Ok(0));
+    /// assert_eq!(shmem.atomic_fetch_xor(toggle, 0, 0b01, 0), Ok(0b11));
+    /// assert_eq!(shmem.atomic_fetch(toggle, 0, 0), Ok(0b10));
+    /// ```
     pub fn atomic_fetch_xor<T: AtomicWord>(
         &self,
         word: Sym<T>,
@@ -144,16 +264,50 @@ impl Shmem {
     }
 
     /// Bitwise and. It has happened after [`Shmem::quiet`].
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, shmem::*};
+    /// # let shmem = Shmem::init(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// let word = shmem.calloc::<u32>(1).unwrap();
+    /// shmem.write(word, 0, &[0xff00]).unwrap();
+    /// shmem.atomic_and(word, 0, 0x0ff0, 0).unwrap();
+    /// shmem.quiet().unwrap();
+    /// assert_eq!(shmem.read(word, 0, 1).unwrap(), [0x0f00]);
+    /// ```
     pub fn atomic_and<T: AtomicWord>(&self, word: Sym<T>, at: usize, mask: T, pe: u32) -> Result<(), Error> {
         self.start_atomic(word, at, Atomic::And(mask.to_bits()), pe)
     }
 
     /// Bitwise or. It has happened after [`Shmem::quiet`].
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let present = shmem.calloc::<u64>(1)?;
+    /// shmem.atomic_or(present, 0, 1 << me, 0)?; // each its own bit
+    /// shmem.barrier_all()?;
+    /// assert_eq!(shmem.atomic_fetch(present, 0, 0)?, 0b111);
+    /// # shmem.barrier_all()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn atomic_or<T: AtomicWord>(&self, word: Sym<T>, at: usize, mask: T, pe: u32) -> Result<(), Error> {
         self.start_atomic(word, at, Atomic::Or(mask.to_bits()), pe)
     }
 
     /// Bitwise exclusive or. It has happened after [`Shmem::quiet`].
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, shmem::*};
+    /// # let shmem = Shmem::init(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// let bits = shmem.calloc::<i32>(1).unwrap();
+    /// shmem.write(bits, 0, &[-1]).unwrap();
+    /// shmem.atomic_xor(bits, 0, 1, 0).unwrap();
+    /// shmem.quiet().unwrap();
+    /// assert_eq!(shmem.read(bits, 0, 1).unwrap(), [-2]);
+    /// ```
     pub fn atomic_xor<T: AtomicWord>(&self, word: Sym<T>, at: usize, mask: T, pe: u32) -> Result<(), Error> {
         self.start_atomic(word, at, Atomic::Xor(mask.to_bits()), pe)
     }
@@ -181,11 +335,35 @@ impl Shmem {
     }
 
     /// Takes the lock if nobody has it, and says whether it did.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, shmem::*};
+    /// # let shmem = Shmem::init(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// let lock = shmem.calloc::<u64>(1).unwrap();
+    /// assert_eq!((shmem.test_lock(lock), shmem.test_lock(lock)), (Ok(true), Ok(false)));
+    /// ```
     pub fn test_lock(&self, lock: Sym<u64>) -> Result<bool, Error> {
         Ok(self.atomic_compare_swap(lock, 0, 0, 1 + u64::from(self.my_pe()), 0)? == 0)
     }
 
     /// Gives the lock back. What its holder put while it had it is in place before.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let (lock, sum) = (shmem.calloc::<u64>(1)?, shmem.calloc::<u32>(1)?);
+    /// shmem.set_lock(lock)?;
+    /// let before = shmem.g(sum, 0, 0)?;
+    /// shmem.p(sum, 0, before + 1, 0)?;
+    /// shmem.clear_lock(lock)?; // the next holder sees the sum
+    /// shmem.barrier_all()?;
+    /// assert_eq!(shmem.g(sum, 0, 0)?, 3);
+    /// # shmem.barrier_all()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn clear_lock(&self, lock: Sym<u64>) -> Result<(), Error> {
         self.quiet()?;
         match self.atomic_compare_swap(lock, 0, 1 + u64::from(self.my_pe()), 0, 0)? {

@@ -5,6 +5,19 @@ use zerocopy::IntoBytes;
 use super::{Error, Plain, Shmem, Team};
 
 /// How values are combined.
+///
+/// ```
+/// # use barewire::{shmem::*, spmd};
+/// # spmd::launch(&[3], |endpoint| {
+/// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+/// # let me = shmem.my_pe();
+/// let team = shmem.team_world();
+/// assert_eq!(shmem.reduce(team, Op::Max, &[me, 3 - me])?, [2, 3]);
+/// assert_eq!(shmem.reduce(team, Op::Or, &[1 << me])?, [0b111]);
+/// assert_eq!(shmem.reduce(team, Op::Prod, &[me + 1])?, [6]);
+/// # Ok::<_, spmd::Error>(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Bitwise and.
@@ -24,6 +37,13 @@ pub enum Op {
 }
 
 /// Values that can be combined.
+///
+/// ```
+/// use barewire::shmem::{Op, Reducible};
+/// assert_eq!(u8::combine(Op::Sum, 200, 100), Some(44)); // wraps around
+/// assert_eq!(f64::combine(Op::Min, 1.5, -2.0), Some(-2.0));
+/// assert_eq!(f64::combine(Op::And, 1.5, -2.0), None);
+/// ```
 pub trait Reducible: Plain {
     /// The combination, if these values have one: floats have no bitwise ones.
     fn combine(op: Op, a: Self, b: Self) -> Option<Self>;
@@ -68,11 +88,34 @@ reducible_floats! { f32 f64 }
 
 impl Shmem {
     /// What PE `root` of the team has in `values` is in everybody's.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let mut seed = [if me == 2 { 99 } else { 0 }];
+    /// shmem.broadcast(shmem.team_world(), 2, &mut seed)?;
+    /// assert_eq!(seed, [99]);
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn broadcast<T: Plain>(&self, team: Team, root: u32, values: &mut [T]) -> Result<(), Error> {
         self.inner.borrow_mut().world.broadcast(team.0, root, values)
     }
 
     /// Everybody's values combined, place by place. The order depends on the PEs' numbers alone, so floats give the same in every run.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let worst = shmem.reduce(shmem.team_world(), Op::Min, &[0.5 + f64::from(me), -f64::from(me)])?;
+    /// assert_eq!(worst, [0.5, -1.0]); // place by place, at both
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn reduce<T: Reducible>(&self, team: Team, op: Op, values: &[T]) -> Result<Vec<T>, Error> {
         let mut all = values.to_vec();
         if values.first().is_some_and(|&first| T::combine(op, first, first).is_none()) {
@@ -84,12 +127,34 @@ impl Shmem {
     }
 
     /// Everybody's values, one after the other in the order of the team, however many each has.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let mine = vec![me; me as usize];
+    /// assert_eq!(shmem.collect(shmem.team_world(), &mine)?, [1, 2, 2]);
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn collect<T: Plain>(&self, team: Team, values: &[T]) -> Result<Vec<T>, Error> {
         let parts = self.inner.borrow_mut().world.gather_all(team.0, values.as_bytes())?;
         values_of(&parts)
     }
 
     /// [`Shmem::collect`] of equally many values from each.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let pairs = shmem.fcollect(shmem.team_world(), &[me, 10 * me])?;
+    /// assert_eq!(pairs, [0, 0, 1, 10]);
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn fcollect<T: Plain>(&self, team: Team, values: &[T]) -> Result<Vec<T>, Error> {
         let all = self.collect(team, values)?;
         if all.len() == values.len() * team.n_pes() as usize {
@@ -100,6 +165,18 @@ impl Shmem {
     }
 
     /// Block `i` of `values`, of `count` values, goes to PE `i` of the team; returns the blocks that came here, in the order of the team.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let mine = [[1u8, 2, 3, 4], [5, 6, 7, 8]][me as usize];
+    /// let came = shmem.alltoall(shmem.team_world(), &mine, 2)?;
+    /// assert_eq!(came, if me == 0 { [1, 2, 5, 6] } else { [3, 4, 7, 8] });
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn alltoall<T: Plain>(&self, team: Team, values: &[T], count: usize) -> Result<Vec<T>, Error> {
         if count.checked_mul(team.n_pes() as usize) != Some(values.len()) {
             return Err(Error::Mismatch("an alltoall has one block for each PE"));
@@ -114,6 +191,20 @@ impl Shmem {
     }
 
     /// [`Shmem::alltoall`] of single values that lie `source_stride` apart, into places `stride` apart.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// // Every second value goes out, and lands in every third place.
+    /// let mine = [[1, 0, 2], [3, 0, 4]][me as usize];
+    /// let mut into = [0; 4];
+    /// shmem.alltoalls(shmem.team_world(), &mut into, 3, &mine, 2, 1)?;
+    /// assert_eq!(into, if me == 0 { [1, 0, 0, 3] } else { [2, 0, 0, 4] });
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn alltoalls<T: Plain>(
         &self,
         team: Team,

@@ -67,6 +67,18 @@ use crate::spmd::{Heap, Quiet, Symmetric, World};
 pub const VERSION: (u32, u32) = (1, 5);
 
 /// A processing element. `Send`, not `Sync`, like the endpoint.
+///
+/// ```
+/// use barewire::{shmem::Shmem, spmd};
+/// spmd::launch(&[2], |endpoint| {
+///     let shmem = Shmem::init(endpoint, 1 << 16)?;
+///     let votes = shmem.calloc::<u32>(1)?;
+///     shmem.atomic_add(votes, 0, 1, 0)?; // everybody votes at PE 0
+///     shmem.barrier_all()?;
+///     assert_eq!(shmem.g(votes, 0, 0)?, 2);
+///     shmem.finalize()
+/// }).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct Shmem {
     inner: RefCell<Inner>,
@@ -82,6 +94,19 @@ struct Inner {
 }
 
 /// An object in symmetric memory: `len` values of type `T`, at the same place on every PE.
+///
+/// ```
+/// # use barewire::{shmem::*, spmd};
+/// # spmd::launch(&[2], |endpoint| {
+/// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+/// # let me = shmem.my_pe();
+/// let pair = shmem.calloc::<u16>(2)?; // the same place on both PEs
+/// shmem.p(pair, me as usize, 7, 1 - me)?;
+/// shmem.barrier_all()?;
+/// assert_eq!(shmem.read(pair, 0, 2)?, if me == 0 { [0, 7] } else { [7, 0] });
+/// # Ok::<_, spmd::Error>(())
+/// # }).unwrap();
+/// ```
 pub struct Sym<T> {
     offset: u64,
     len: usize,
@@ -90,11 +115,24 @@ pub struct Sym<T> {
 
 impl<T> Sym<T> {
     /// How many values it has.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, shmem::*};
+    /// # let shmem = Shmem::init(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// assert_eq!(shmem.malloc::<f64>(12).unwrap().len(), 12); // values, not bytes
+    /// ```
     pub const fn len(self) -> usize {
         self.len
     }
 
     /// Whether it has no values.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, shmem::*};
+    /// # let shmem = Shmem::init(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// let row = shmem.malloc::<u8>(3).unwrap();
+    /// assert!(!row.is_empty() && row.part(3, 0).unwrap().is_empty());
+    /// ```
     pub const fn is_empty(self) -> bool {
         self.len == 0
     }
@@ -125,6 +163,15 @@ impl<T> Sym<T> {
 
 impl Shmem {
     /// Makes this rank a PE with `heap_bytes` of symmetric memory. All ranks call it, with the same size.
+    ///
+    /// ```
+    /// use barewire::core::{Config, Endpoint, job::Job};
+    /// use barewire::shmem::{Error, Shmem};
+    /// let endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let shmem = Shmem::init(endpoint, 1 << 16).unwrap();
+    /// assert!(shmem.malloc::<u8>(60_000).is_ok());
+    /// assert!(matches!(shmem.malloc::<u8>(60_000), Err(Error::HeapFull { .. })));
+    /// ```
     pub fn init(endpoint: Endpoint, heap_bytes: usize) -> Result<Shmem, Error> {
         let (me, pes) = (endpoint.me().0, endpoint.size());
         let mut world = World::new(endpoint, Quiet);
@@ -134,21 +181,67 @@ impl Shmem {
     }
 
     /// Waits for all PEs and leaves. Dropping a PE leaves too, but waits for nobody.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let data = shmem.calloc::<u32>(1)?;
+    /// shmem.p(data, 0, 5, 1 - me)?;
+    /// assert_eq!(shmem.finalize(), Ok(())); // what was put is in place, and nobody left before
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn finalize(self) -> Result<(), Error> {
         self.barrier_all()
     }
 
     /// This PE's number.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let numbers = shmem.fcollect(shmem.team_world(), &[shmem.my_pe()])?;
+    /// assert_eq!(numbers, [0, 1, 2]);
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn my_pe(&self) -> u32 {
         self.me
     }
 
     /// How many PEs there are.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let ones = shmem.reduce(shmem.team_world(), Op::Sum, &[1])?;
+    /// assert_eq!(ones, [shmem.n_pes()]);
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn n_pes(&self) -> u32 {
         self.pes
     }
 
     /// Whether there is such a PE and it is not known to be gone.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// assert!(shmem.pe_accessible(0) && shmem.pe_accessible(1));
+    /// assert!(!shmem.pe_accessible(2));
+    /// # shmem.barrier_all()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn pe_accessible(&self, pe: u32) -> bool {
         use barewire_core::{Peer, PeerState};
         let state = self.inner.borrow().world.endpoint().peer_state(Peer(pe));
@@ -156,6 +249,15 @@ impl Shmem {
     }
 
     /// How long any wait may last before it ends with [`Error::TimedOut`]. `None`, the default: as long as it takes.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, shmem::*};
+    /// # let shmem = Shmem::init(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// use std::time::Duration;
+    /// let flag = shmem.calloc::<u64>(1).unwrap();
+    /// shmem.set_timeout(Some(Duration::from_millis(5)));
+    /// assert_eq!(shmem.wait_until(flag, 0, Cmp::Ne, 0), Err(Error::TimedOut)); // nobody sets it
+    /// ```
     pub fn set_timeout(&self, timeout: Option<Duration>) {
         self.inner.borrow_mut().world.set_timeout(timeout);
     }
@@ -165,12 +267,42 @@ impl Shmem {
     }
 
     /// Serves the others, while this PE computes for long. Never waits.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let counts = shmem.calloc::<u64>(1)?;
+    /// if me == 0 {
+    ///     assert_eq!(shmem.atomic_fetch_add(counts, 0, 3, 1)?, 0); // PE 1 may have to serve this
+    /// } else {
+    ///     while shmem.read(counts, 0, 1)? != [3] {
+    ///         shmem.poll(); // between two steps of a long computation
+    ///     }
+    /// }
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn poll(&self) {
         self.inner.borrow_mut().world.look();
     }
 
     /// Memory for `count` values on every PE. All call it, with the same count; it returns when all have. What is in it is
     /// whatever was there before.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let inbox = shmem.malloc::<u64>(4)?;
+    /// shmem.put(inbox, 0, &[10, 11, 12, 13], 1 - me)?;
+    /// shmem.barrier_all()?;
+    /// assert_eq!(shmem.read(inbox, 2, 2)?, [12, 13]);
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn malloc<T: Plain>(&self, count: usize) -> Result<Sym<T>, Error> {
         let bytes = count.checked_mul(size_of::<T>()).ok_or(Error::HeapFull { bytes: usize::MAX })?;
         let at = self.inner.borrow_mut().heap.take(bytes);
@@ -180,6 +312,16 @@ impl Shmem {
     }
 
     /// [`Shmem::malloc`] of zeroed memory.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, shmem::*};
+    /// # let shmem = Shmem::init(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// let used = shmem.malloc::<u8>(64).unwrap();
+    /// shmem.write(used, 0, &[0xff; 64]).unwrap();
+    /// shmem.free(used).unwrap();
+    /// let clean = shmem.calloc::<u8>(64).unwrap();
+    /// assert_eq!(shmem.read(clean, 0, 64).unwrap(), [0; 64]);
+    /// ```
     pub fn calloc<T: Plain>(&self, count: usize) -> Result<Sym<T>, Error> {
         let bytes = count.checked_mul(size_of::<T>()).ok_or(Error::HeapFull { bytes: usize::MAX })?;
         let mut inner = self.inner.borrow_mut();
@@ -195,6 +337,14 @@ impl Shmem {
     }
 
     /// Gives memory back. All call it; it returns when all have.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, shmem::*};
+    /// # let shmem = Shmem::init(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// let block = shmem.malloc::<u64>(1000).unwrap();
+    /// assert_eq!(shmem.free(block), Ok(()));
+    /// assert_eq!(shmem.free(block), Err(Error::NotAllocated), "once is enough");
+    /// ```
     pub fn free<T: Plain>(&self, object: Sym<T>) -> Result<(), Error> {
         self.barrier_all()?;
         let freed = self.inner.borrow_mut().heap.give_back(object.offset as usize);
@@ -202,6 +352,15 @@ impl Shmem {
     }
 
     /// This PE's own values.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, shmem::*};
+    /// # let shmem = Shmem::init(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// let row = shmem.calloc::<i16>(5).unwrap();
+    /// shmem.p(row, 3, -1, shmem.my_pe()).unwrap();
+    /// assert_eq!(shmem.read(row, 2, 3).unwrap(), [0, -1, 0]);
+    /// assert!(shmem.read(row, 3, 3).is_err()); // it has 5
+    /// ```
     pub fn read<T: Plain>(&self, from: Sym<T>, at: usize, count: usize) -> Result<Vec<T>, Error> {
         let mut values = vec![T::new_zeroed(); count.min(from.len)];
         self.read_into(from, at, &mut values)?;
@@ -209,6 +368,16 @@ impl Shmem {
     }
 
     /// This PE's own values, into a slice.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, shmem::*};
+    /// # let shmem = Shmem::init(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// let row = shmem.calloc::<f32>(4).unwrap();
+    /// shmem.write(row, 0, &[0.5, 1.5, 2.5, 3.5]).unwrap();
+    /// let mut last = [0.0; 2];
+    /// shmem.read_into(row, 2, &mut last).unwrap();
+    /// assert_eq!(last, [2.5, 3.5]);
+    /// ```
     pub fn read_into<T: Plain>(&self, from: Sym<T>, at: usize, into: &mut [T]) -> Result<(), Error> {
         let place = from.place(at, into.len())?;
         let read = self.inner.borrow().memory.local().read(place as usize, into.as_mut_bytes());
@@ -216,6 +385,21 @@ impl Shmem {
     }
 
     /// Writes this PE's own values.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let mine = shmem.calloc::<u32>(2)?;
+    /// shmem.write(mine, 1, &[100 + me])?;
+    /// shmem.barrier_all()?;
+    /// assert_eq!(shmem.g(mine, 1, 1 - me)?, 101 - me); // others see it too
+    /// assert!(shmem.write(mine, 1, &[1, 2]).is_err());
+    /// # shmem.barrier_all()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn write<T: Plain>(&self, to: Sym<T>, at: usize, values: &[T]) -> Result<(), Error> {
         let place = to.place(at, values.len())?;
         let written = self.inner.borrow().memory.local().write(place as usize, values.as_bytes());
@@ -224,28 +408,109 @@ impl Shmem {
 
     /// Orders puts: what this PE puts to a PE after this arrives there after what it put before. Here that means that what was
     /// put before has arrived.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let (data, flag) = (shmem.calloc::<u64>(1)?, shmem.calloc::<u64>(1)?);
+    /// if me == 0 {
+    ///     shmem.p(data, 0, 42, 1)?;
+    ///     shmem.fence()?; // first the data, then the flag
+    ///     shmem.p(flag, 0, 1, 1)?;
+    /// } else {
+    ///     shmem.wait_until(flag, 0, Cmp::Eq, 1)?;
+    ///     assert_eq!(shmem.read(data, 0, 1)?, [42]);
+    /// }
+    /// # shmem.barrier_all()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     #[inline]
     pub fn fence(&self) -> Result<(), Error> {
         self.quiet()
     }
 
     /// Waits until everything this PE has started is in place. The first failure among them is its error.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let row = shmem.calloc::<u8>(100)?;
+    /// for at in 0..100 {
+    ///     shmem.put_nbi(row, at, &[at as u8], 1 - me)?;
+    /// }
+    /// shmem.quiet()?;
+    /// assert_eq!(shmem.g(row, 99, 1 - me)?, 99);
+    /// # shmem.barrier_all()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     #[inline]
     pub fn quiet(&self) -> Result<(), Error> {
         self.inner.borrow_mut().world.quiet()
     }
 
     /// Returns when all PEs have called it and everything that any of them had started is in place.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let slots = shmem.calloc::<u32>(3)?;
+    /// for pe in 0..3 {
+    ///     shmem.put_nbi(slots, me as usize, &[me + 1], pe)?;
+    /// }
+    /// shmem.barrier_all()?; // no quiet needed: it is one too
+    /// assert_eq!(shmem.read(slots, 0, 3)?, [1, 2, 3]);
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn barrier_all(&self) -> Result<(), Error> {
         self.barrier(self.team_world())
     }
 
     /// Returns when all PEs have called it. Does not wait for what they have started elsewhere.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    /// let arrived = AtomicU32::new(0);
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// arrived.fetch_add(1, Ordering::SeqCst);
+    /// shmem.sync_all()?;
+    /// assert_eq!(arrived.load(Ordering::SeqCst), 2);
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn sync_all(&self) -> Result<(), Error> {
         self.team_sync(self.team_world())
     }
 
     /// [`Shmem::quiet`] and [`Shmem::team_sync`].
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let data = shmem.calloc::<u32>(1)?;
+    /// let ends = Team::active_set(0, 1, 2).unwrap(); // PEs 0 and 2
+    /// if ends.pe_of(me).is_some() {
+    ///     shmem.p(data, 0, me + 10, 2 - me)?;
+    ///     shmem.barrier(ends)?; // PE 1 does not take part
+    ///     assert_eq!(shmem.read(data, 0, 1)?, [12 - me]);
+    /// }
+    /// # shmem.barrier_all()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn barrier(&self, team: Team) -> Result<(), Error> {
         self.quiet()?;
         self.team_sync(team)

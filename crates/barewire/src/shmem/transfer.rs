@@ -6,6 +6,15 @@ use zerocopy::IntoBytes;
 use super::{Error, Inner, Plain, Shmem, Sym};
 
 /// What a put's signal does to its word.
+///
+/// ```
+/// # use barewire::{core::{Config, Endpoint, job::Job}, shmem::*};
+/// # let shmem = Shmem::init(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+/// let (data, signal) = (shmem.calloc::<u8>(1).unwrap(), shmem.calloc::<u64>(1).unwrap());
+/// shmem.put_signal(data, 0, &[1], signal, Signal::Set(5), 0).unwrap();
+/// shmem.put_signal(data, 0, &[2], signal, Signal::Add(3), 0).unwrap();
+/// assert_eq!(shmem.signal_wait_until(signal, Cmp::Ge, 8), Ok(8));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// Sets it.
@@ -16,6 +25,21 @@ pub enum Signal {
 
 impl Shmem {
     /// Puts values into the object on `pe`, from element `at` on.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let row = shmem.calloc::<f64>(4)?;
+    /// shmem.put(row, 1, &[2.5, 3.5], 1 - me)?;
+    /// shmem.barrier_all()?;
+    /// assert_eq!(shmem.read(row, 0, 4)?, [0.0, 2.5, 3.5, 0.0]);
+    /// assert!(shmem.put(row, 3, &[0.0; 2], 1 - me).is_err()); // one too many
+    /// # shmem.barrier_all()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     #[inline]
     pub fn put<T: Plain>(&self, to: Sym<T>, at: usize, values: &[T], pe: u32) -> Result<(), Error> {
         let place = to.place(at, values.len())?;
@@ -24,12 +48,41 @@ impl Shmem {
     }
 
     /// Puts one value.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let halo = shmem.calloc::<i32>(2)?;
+    /// shmem.p(halo, 1, -5, 1 - me)?;
+    /// shmem.barrier_all()?;
+    /// assert_eq!(shmem.read(halo, 0, 2)?, [0, -5]);
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     #[inline]
     pub fn p<T: Plain>(&self, to: Sym<T>, at: usize, value: T, pe: u32) -> Result<(), Error> {
         self.put(to, at, &[value], pe)
     }
 
     /// Gets values of the object on `pe`, from element `at` on.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let row = shmem.calloc::<u32>(3)?;
+    /// shmem.write(row, 0, &[me, me + 10, me + 20])?;
+    /// shmem.barrier_all()?;
+    /// let mut theirs = [0; 2];
+    /// shmem.get(&mut theirs, row, 1, 1 - me)?;
+    /// assert_eq!(theirs, [11 - me, 21 - me]);
+    /// # shmem.barrier_all()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     #[inline]
     pub fn get<T: Plain>(&self, into: &mut [T], from: Sym<T>, at: usize, pe: u32) -> Result<(), Error> {
         let place = from.place(at, into.len())?;
@@ -38,6 +91,20 @@ impl Shmem {
     }
 
     /// Gets one value.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let level = shmem.calloc::<f32>(1)?;
+    /// shmem.write(level, 0, &[0.25 + me as f32])?;
+    /// shmem.barrier_all()?;
+    /// assert_eq!(shmem.g(level, 0, 1)?, 1.25);
+    /// # shmem.barrier_all()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     #[inline]
     pub fn g<T: Plain>(&self, from: Sym<T>, at: usize, pe: u32) -> Result<T, Error> {
         let mut value = [T::new_zeroed()];
@@ -46,11 +113,43 @@ impl Shmem {
     }
 
     /// Starts to put values; they are in place after [`Shmem::quiet`]. The slice may be used again at once.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let inbox = shmem.calloc::<u64>(2)?;
+    /// let mut value = [7];
+    /// shmem.put_nbi(inbox, 0, &value, 1 - me)?;
+    /// value[0] = 8; // does not change what was put
+    /// shmem.put_nbi(inbox, 1, &value, 1 - me)?;
+    /// shmem.barrier_all()?;
+    /// assert_eq!(shmem.read(inbox, 0, 2)?, [7, 8]);
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn put_nbi<T: Plain>(&self, to: Sym<T>, at: usize, values: &[T], pe: u32) -> Result<(), Error> {
         self.put(to, at, values, pe)
     }
 
     /// Starts to get `count` values of `from` on `pe` into this PE's own `into`; they are there after [`Shmem::quiet`].
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let (there, here) = (shmem.calloc::<u8>(4)?, shmem.calloc::<u8>(4)?);
+    /// shmem.write(there, 0, b"abcd")?;
+    /// shmem.barrier_all()?;
+    /// shmem.get_nbi((here, 1), (there, 2), 2, 1 - me)?;
+    /// shmem.quiet()?;
+    /// assert_eq!(shmem.read(here, 0, 4)?, b"\0cd\0");
+    /// # shmem.barrier_all()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn get_nbi<T: Plain>(
         &self,
         (into, into_at): (Sym<T>, usize),
@@ -93,6 +192,16 @@ impl Shmem {
     }
 
     /// Gets every `stride`th element from `at` on into every `into_stride`th of the slice, `count` of them.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, shmem::*};
+    /// # let shmem = Shmem::init(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// let squares = shmem.calloc::<u32>(6).unwrap();
+    /// shmem.write(squares, 0, &[0, 1, 4, 9, 16, 25]).unwrap();
+    /// let mut odd = [0; 5];
+    /// shmem.iget(&mut odd, 2, squares, 1, 2, 3, 0).unwrap(); // every second from 1 on, into every second
+    /// assert_eq!(odd, [1, 0, 9, 0, 25]);
+    /// ```
     #[allow(clippy::too_many_arguments)]
     pub fn iget<T: Plain>(
         &self,
@@ -113,6 +222,23 @@ impl Shmem {
     }
 
     /// Puts values, and then updates a signal on the same PE: whoever sees the signal sees the values.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let (page, ready) = (shmem.calloc::<u8>(5)?, shmem.calloc::<u64>(1)?);
+    /// if me == 0 {
+    ///     shmem.put_signal(page, 0, b"hello", ready, Signal::Set(1), 1)?;
+    /// } else {
+    ///     shmem.signal_wait_until(ready, Cmp::Eq, 1)?;
+    ///     assert_eq!(shmem.read(page, 0, 5)?, b"hello");
+    /// }
+    /// # shmem.barrier_all()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn put_signal<T: Plain>(
         &self,
         to: Sym<T>,
@@ -133,6 +259,16 @@ impl Shmem {
     }
 
     /// This PE's own signal, as it is.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, shmem::*};
+    /// # let shmem = Shmem::init(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// let (data, signal) = (shmem.calloc::<u8>(4).unwrap(), shmem.calloc::<u64>(1).unwrap());
+    /// assert_eq!(shmem.signal_fetch(signal), Ok(0));
+    /// shmem.put_signal(data, 0, &[1; 4], signal, Signal::Add(4), 0).unwrap();
+    /// shmem.quiet().unwrap();
+    /// assert_eq!(shmem.signal_fetch(signal), Ok(4));
+    /// ```
     pub fn signal_fetch(&self, signal: Sym<u64>) -> Result<u64, Error> {
         self.atomic_fetch(signal, 0, self.my_pe())
     }

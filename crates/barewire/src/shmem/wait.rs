@@ -7,6 +7,15 @@ use barewire_core::region::{Memory, Width};
 use super::{AtomicWord, Error, Inner, Shmem, Sym};
 
 /// How a word shall compare with a value.
+///
+/// ```
+/// # use barewire::{core::{Config, Endpoint, job::Job}, shmem::*};
+/// # let shmem = Shmem::init(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+/// let word = shmem.calloc::<i32>(1).unwrap();
+/// shmem.write(word, 0, &[-3]).unwrap();
+/// assert_eq!(shmem.test(word, 0, Cmp::Lt, 0), Ok(true)); // signed words compare as such
+/// assert_eq!(shmem.test(word, 0, Cmp::Ge, -2), Ok(false));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cmp {
     /// Equal.
@@ -39,6 +48,22 @@ impl Cmp {
 impl Shmem {
     /// Waits until element `at` of this PE's own object compares so, and gives it. [`Error::Lost`] if a PE is lost meanwhile, because
     /// it might be the one that was to write it.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let step = shmem.calloc::<u32>(1)?;
+    /// if me == 0 {
+    ///     shmem.p(step, 0, 5, 1)?;
+    /// } else {
+    ///     assert_eq!(shmem.wait_until(step, 0, Cmp::Gt, 3)?, 5);
+    /// }
+    /// # shmem.barrier_all()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn wait_until<T: AtomicWord + PartialOrd>(
         &self,
         word: Sym<T>,
@@ -51,6 +76,15 @@ impl Shmem {
     }
 
     /// Whether element `at` of this PE's own object compares so now.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, shmem::*};
+    /// # let shmem = Shmem::init(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// let flag = shmem.calloc::<u64>(1).unwrap();
+    /// assert_eq!(shmem.test(flag, 0, Cmp::Ne, 0), Ok(false));
+    /// shmem.p(flag, 0, 1, 0).unwrap();
+    /// assert_eq!(shmem.test(flag, 0, Cmp::Ne, 0), Ok(true));
+    /// ```
     pub fn test<T: AtomicWord + PartialOrd>(
         &self,
         word: Sym<T>,
@@ -63,6 +97,22 @@ impl Shmem {
     }
 
     /// Waits until one of `count` elements from `at` on compares so, and says which.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let from = shmem.calloc::<u32>(3)?;
+    /// if me == 2 {
+    ///     shmem.p(from, 2, 1, 0)?;
+    /// } else if me == 0 {
+    ///     assert_eq!(shmem.wait_until_any(from, 1, 2, Cmp::Eq, 1)?, 2); // element 2, which is the second looked at
+    /// }
+    /// # shmem.barrier_all()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn wait_until_any<T: AtomicWord + PartialOrd>(
         &self,
         words: Sym<T>,
@@ -81,6 +131,23 @@ impl Shmem {
     }
 
     /// Waits until all of `count` elements from `at` on have compared so at the same look.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let from = shmem.calloc::<u32>(3)?;
+    /// shmem.p(from, me as usize, 1, 0)?;
+    /// shmem.quiet()?;
+    /// if me == 0 {
+    ///     shmem.wait_until_all(from, 0, 3, Cmp::Eq, 1)?;
+    ///     assert_eq!(shmem.read(from, 0, 3)?, [1, 1, 1]);
+    /// }
+    /// # shmem.barrier_all()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn wait_until_all<T: AtomicWord + PartialOrd>(
         &self,
         words: Sym<T>,
@@ -93,6 +160,14 @@ impl Shmem {
     }
 
     /// Waits until at least one of `count` elements from `at` on compares so, and says which do.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, shmem::*};
+    /// # let shmem = Shmem::init(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// let slots = shmem.calloc::<u64>(4).unwrap();
+    /// shmem.write(slots, 0, &[9, 0, 7, 7]).unwrap();
+    /// assert_eq!(shmem.wait_until_some(slots, 1, 3, Cmp::Gt, 5), Ok(vec![2, 3])); // of those from 1 on
+    /// ```
     pub fn wait_until_some<T: AtomicWord + PartialOrd>(
         &self,
         words: Sym<T>,
@@ -110,6 +185,23 @@ impl Shmem {
     }
 
     /// Waits until this PE's own signal compares so, and gives it.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let (parts, count) = (shmem.calloc::<u32>(3)?, shmem.calloc::<u64>(1)?);
+    /// shmem.put_signal(parts, me as usize, &[me * me], count, Signal::Add(1), 0)?;
+    /// shmem.quiet()?;
+    /// if me == 0 {
+    ///     assert_eq!(shmem.signal_wait_until(count, Cmp::Eq, 3)?, 3);
+    ///     assert_eq!(shmem.read(parts, 0, 3)?, [0, 1, 4]);
+    /// }
+    /// # shmem.barrier_all()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn signal_wait_until(&self, signal: Sym<u64>, cmp: Cmp, value: u64) -> Result<u64, Error> {
         self.wait_until(signal, 0, cmp, value)
     }

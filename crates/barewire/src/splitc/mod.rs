@@ -56,6 +56,18 @@ use crate::spmd::{Heap, Phase, Symmetric, World};
 use store::{Stored, Stores};
 
 /// A processor of a Split-C program. `Send`, not `Sync`, like the endpoint.
+///
+/// ```
+/// use barewire::{spmd, splitc::SplitC};
+/// spmd::launch(&[2], |endpoint| {
+///     let sc = SplitC::new(endpoint, 1 << 16)?;
+///     let numbers = sc.all_spread_malloc::<u64>(2, 1)?; // one on each processor
+///     sc.write(numbers.at(1 - u64::from(sc.my_proc())), 42)?;
+///     sc.barrier()?;
+///     assert_eq!(sc.read(numbers.at(0))?, 42);
+///     sc.barrier()
+/// }).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct SplitC {
     inner: RefCell<Inner>,
@@ -80,6 +92,15 @@ struct Inner {
 
 impl SplitC {
     /// Makes this rank a processor with `heap_bytes` of memory that the others can reach. All ranks call it, with the same size.
+    ///
+    /// ```
+    /// use barewire::core::{Config, Endpoint, job::Job};
+    /// use barewire::splitc::{Error, SplitC};
+    /// let endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let sc = SplitC::new(endpoint, 4096).unwrap();
+    /// assert!(sc.alloc::<u8>(4096).is_ok());
+    /// assert!(matches!(sc.alloc::<u8>(1), Err(Error::HeapFull { .. })));
+    /// ```
     pub fn new(endpoint: Endpoint, heap_bytes: usize) -> Result<SplitC, Error> {
         let (me, procs) = (endpoint.me().0, endpoint.size());
         let head = store::head_bytes(procs);
@@ -104,31 +125,100 @@ impl SplitC {
     }
 
     /// This processor's number.
+    ///
+    /// ```
+    /// # use barewire::{spmd, splitc::*};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let sc = SplitC::new(endpoint, 1 << 16)?;
+    /// # let me = sc.my_proc();
+    /// assert_eq!(sc.all_gather(sc.my_proc())?, [0, 1, 2]);
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn my_proc(&self) -> u32 {
         self.me
     }
 
     /// How many processors there are.
+    ///
+    /// ```
+    /// # use barewire::{spmd, splitc::*};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let sc = SplitC::new(endpoint, 1 << 16)?;
+    /// # let me = sc.my_proc();
+    /// let left = (me + sc.procs() - 1) % sc.procs();
+    /// assert_eq!(left, [2, 0, 1][me as usize]);
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn procs(&self) -> u32 {
         self.procs
     }
 
     /// How long any wait may last before it ends with [`Error::TimedOut`]. `None`, the default: as long as it takes.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, splitc::*};
+    /// # let sc = SplitC::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// use std::time::Duration;
+    /// sc.set_timeout(Some(Duration::from_millis(5)));
+    /// assert_eq!(sc.store_sync(1), Err(Error::TimedOut)); // nobody stores anything
+    /// ```
     pub fn set_timeout(&self, timeout: Option<Duration>) {
         self.inner.borrow_mut().world.set_timeout(timeout);
     }
 
     /// Looks at the endpoint below: its counters, its peers' states.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, splitc::*};
+    /// # let sc = SplitC::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// use barewire::core::Peer;
+    /// assert_eq!(sc.with_endpoint(|endpoint| endpoint.me()), Peer(0));
+    /// ```
     pub fn with_endpoint<R>(&self, look: impl FnOnce(&Endpoint) -> R) -> R {
         look(self.inner.borrow().world.endpoint())
     }
 
     /// Serves the others, while this processor computes for long. Never waits.
+    ///
+    /// ```
+    /// # use barewire::{spmd, splitc::*};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let sc = SplitC::new(endpoint, 1 << 16)?;
+    /// # let me = sc.my_proc();
+    /// if me == 0 {
+    ///     sc.store(Global::<u64>::new(1, sc.alloc::<u64>(1)?.offset()), 1)?;
+    /// } else {
+    ///     sc.alloc::<u64>(1)?;
+    ///     while sc.stored_here() < 8 {
+    ///         sc.poll(); // between two steps of a long computation
+    ///     }
+    /// }
+    /// sc.barrier()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn poll(&self) {
         self.inner.borrow_mut().world.look();
     }
 
     /// Memory for `count` values on this processor alone; tell others the pointer as you like.
+    ///
+    /// ```
+    /// # use barewire::{spmd, splitc::*};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let sc = SplitC::new(endpoint, 1 << 16)?;
+    /// # let me = sc.my_proc();
+    /// let mine = sc.alloc::<f64>(2)?;
+    /// sc.bulk_write(mine, &[0.5, f64::from(me)])?;
+    /// let everybodys = sc.all_gather(mine.to_words())?; // tell where it is
+    /// let theirs = Global::<f64>::from_words(everybodys[1 - me as usize]);
+    /// assert_eq!(sc.read(theirs.add(1))?, 1.0 - f64::from(me));
+    /// sc.barrier()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn alloc<T: Plain>(&self, count: usize) -> Result<Global<T>, Error> {
         let bytes = count.checked_mul(size_of::<T>()).ok_or(Error::HeapFull { bytes: usize::MAX })?;
         let at = self.inner.borrow_mut().heap.take_high(bytes).ok_or(Error::HeapFull { bytes })?;
@@ -136,6 +226,16 @@ impl SplitC {
     }
 
     /// Gives memory of [`SplitC::alloc`] back.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, splitc::*};
+    /// # let sc = SplitC::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// let block = sc.alloc::<u64>(8000).unwrap();
+    /// assert!(sc.alloc::<u64>(8000).is_err());
+    /// sc.free(block).unwrap();
+    /// assert!(sc.alloc::<u64>(8000).is_ok()); // there is room again
+    /// assert!(sc.free(block.add(1)).is_err()); // no block begins there
+    /// ```
     pub fn free<T: Plain>(&self, pointer: Global<T>) -> Result<(), Error> {
         let ours = pointer.proc() == self.me;
         let freed = ours && self.inner.borrow_mut().heap.give_back(pointer.offset() as usize);
@@ -144,6 +244,20 @@ impl SplitC {
 
     /// A spread array of `count` blocks of `block` values each: block `i` is on processor `i % procs`. All call it, with the same
     /// sizes. It is zeroed only if its memory was never used before.
+    ///
+    /// ```
+    /// # use barewire::{spmd, splitc::*};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let sc = SplitC::new(endpoint, 1 << 16)?;
+    /// # let me = sc.my_proc();
+    /// let array = sc.all_spread_malloc::<u32>(4, 3)?; // 4 blocks of 3
+    /// assert_eq!((0..4).map(|i| array.block(i).proc()).collect::<Vec<_>>(), [0, 1, 0, 1]);
+    /// sc.write(array.at(5), 9)?; // the last of block 1
+    /// assert_eq!(sc.read(array.block(1).add(2))?, 9);
+    /// sc.barrier()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn all_spread_malloc<T: Plain>(&self, count: usize, block: usize) -> Result<Spread<T>, Error> {
         let rows = count.div_ceil(self.procs as usize);
         let bytes = rows.checked_mul(block).and_then(|n| n.checked_mul(size_of::<T>()));
@@ -165,6 +279,14 @@ impl SplitC {
     }
 
     /// Gives a spread array back. All call it.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, splitc::*};
+    /// # let sc = SplitC::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// let array = sc.all_spread_malloc::<u64>(100, 4).unwrap();
+    /// assert_eq!(sc.all_spread_free(array), Ok(()));
+    /// assert_eq!(sc.all_spread_free(array), Err(Error::NotAllocated));
+    /// ```
     pub fn all_spread_free<T: Plain>(&self, array: Spread<T>) -> Result<(), Error> {
         self.barrier()?;
         let freed = self.inner.borrow_mut().heap.give_back(array.offset() as usize);
@@ -172,6 +294,15 @@ impl SplitC {
     }
 
     /// Reads one value.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, splitc::*};
+    /// # let sc = SplitC::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// let pair = sc.alloc::<[i16; 2]>(1).unwrap();
+    /// sc.write(pair, [3, -4]).unwrap();
+    /// assert_eq!(sc.read(pair), Ok([3, -4]));
+    /// assert!(sc.read(Global::<u8>::new(0, 1 << 40)).is_err()); // outside of the heap
+    /// ```
     #[inline]
     pub fn read<T: Plain>(&self, from: Global<T>) -> Result<T, Error> {
         let mut value = T::new_zeroed();
@@ -181,18 +312,56 @@ impl SplitC {
     }
 
     /// Writes one value, and returns when it is in place.
+    ///
+    /// ```
+    /// # use barewire::{spmd, splitc::*};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let sc = SplitC::new(endpoint, 1 << 16)?;
+    /// # let me = sc.my_proc();
+    /// let flags = sc.all_spread_malloc::<u32>(2, 1)?;
+    /// sc.write(flags.at(u64::from(1 - me)), 5 + me)?;
+    /// sc.barrier()?;
+    /// assert_eq!(sc.read(flags.at(u64::from(me)))?, 6 - me);
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     #[inline]
     pub fn write<T: Plain>(&self, to: Global<T>, value: T) -> Result<(), Error> {
         self.bulk_write(to, &[value])
     }
 
     /// Reads consecutive values.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, splitc::*};
+    /// # let sc = SplitC::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// let row = sc.alloc::<u32>(5).unwrap();
+    /// sc.bulk_write(row, &[1, 2, 3, 4, 5]).unwrap();
+    /// let mut middle = [0; 3];
+    /// sc.bulk_read(row.add(1), &mut middle).unwrap();
+    /// assert_eq!(middle, [2, 3, 4]);
+    /// ```
     pub fn bulk_read<T: Plain>(&self, from: Global<T>, into: &mut [T]) -> Result<(), Error> {
         let Inner { world, memory, .. } = &mut *self.inner.borrow_mut();
         world.get(memory, from.proc(), from.offset(), into.as_mut_bytes())
     }
 
     /// Writes consecutive values, and returns when they are in place.
+    ///
+    /// ```
+    /// # use barewire::{spmd, splitc::*};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let sc = SplitC::new(endpoint, 1 << 16)?;
+    /// # let me = sc.my_proc();
+    /// let rows = sc.all_spread_malloc::<u8>(2, 8)?;
+    /// sc.bulk_write(rows.block(u64::from(1 - me)).add(3), b"row")?;
+    /// sc.barrier()?;
+    /// let mut mine = [0; 8];
+    /// sc.bulk_read(rows.block(u64::from(me)), &mut mine)?;
+    /// assert_eq!(&mine, b"\0\0\0row\0\0");
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     #[inline]
     pub fn bulk_write<T: Plain>(&self, to: Global<T>, values: &[T]) -> Result<(), Error> {
         let mut inner = self.inner.borrow_mut();
@@ -231,12 +400,48 @@ impl SplitC {
     }
 
     /// Starts to write one value. It is in place after [`SplitC::sync`], or when awaited.
+    ///
+    /// ```
+    /// # use barewire::{spmd, splitc::*};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let sc = SplitC::new(endpoint, 1 << 16)?;
+    /// # let me = sc.my_proc();
+    /// let cells = sc.all_spread_malloc::<u64>(8, 1)?;
+    /// for i in 0..8 {
+    ///     if i % 2 == u64::from(1 - me) {
+    ///         sc.put(cells.at(i), i * i)?; // none is waited for
+    ///     }
+    /// }
+    /// sc.sync()?;
+    /// sc.barrier()?;
+    /// assert_eq!(sc.read(cells.at(6))?, 36);
+    /// # sc.barrier()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     #[inline]
     pub fn put<T: Plain>(&self, to: Global<T>, value: T) -> Result<Put<'_>, Error> {
         self.bulk_put(to, &[value])
     }
 
     /// Starts to read consecutive values into memory of this processor.
+    ///
+    /// ```
+    /// # use barewire::{spmd, splitc::*};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let sc = SplitC::new(endpoint, 1 << 16)?;
+    /// # let me = sc.my_proc();
+    /// let there = sc.all_spread_malloc::<u16>(2, 4)?;
+    /// sc.bulk_write(there.block(u64::from(me)), &[me as u16; 4])?;
+    /// sc.barrier()?;
+    /// let here = sc.alloc::<u16>(4)?;
+    /// sc.bulk_get(there.block(u64::from(1 - me)), here, 4)?;
+    /// sc.sync()?;
+    /// assert_eq!(sc.read(here.add(3))?, 1 - me as u16);
+    /// sc.barrier()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn bulk_get<T: Plain>(
         &self,
         from: Global<T>,
@@ -266,6 +471,20 @@ impl SplitC {
     }
 
     /// Starts to write consecutive values. The slice may be used again at once.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, splitc::*};
+    /// # let sc = SplitC::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// let row = sc.alloc::<u8>(10).unwrap();
+    /// let mut word = *b"first";
+    /// sc.bulk_put(row, &word).unwrap();
+    /// word = *b"later"; // the slice may be used again
+    /// sc.bulk_put(row.add(5), &word).unwrap();
+    /// sc.sync().unwrap();
+    /// let mut both = [0; 10];
+    /// sc.bulk_read(row, &mut both).unwrap();
+    /// assert_eq!(&both, b"firstlater");
+    /// ```
     #[inline]
     pub fn bulk_put<T: Plain>(&self, to: Global<T>, values: &[T]) -> Result<Put<'_>, Error> {
         let mut inner = self.inner.borrow_mut();
@@ -280,6 +499,23 @@ impl SplitC {
     }
 
     /// Waits until all of this processor's gets and puts have ended. The first failure among them is its error.
+    ///
+    /// ```
+    /// # use barewire::{spmd, splitc::*};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let sc = SplitC::new(endpoint, 1 << 16)?;
+    /// # let me = sc.my_proc();
+    /// let numbers = sc.all_spread_malloc::<u32>(2, 1)?;
+    /// sc.put(numbers.at(u64::from(me)), me + 1)?;
+    /// sc.sync()?;
+    /// sc.barrier()?;
+    /// let gets = [sc.get(numbers.at(0))?, sc.get(numbers.at(1))?];
+    /// sc.sync()?; // both are here now
+    /// assert_eq!(gets[0].value()? + gets[1].value()?, 3);
+    /// sc.barrier()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn sync(&self) -> Result<(), Error> {
         let mut inner = self.inner.borrow_mut();
         let outcome = inner.world.quiet();
@@ -290,6 +526,20 @@ impl SplitC {
     }
 
     /// Returns when all processors have called it. Does not wait for gets, puts and stores.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    /// let arrived = AtomicU32::new(0);
+    /// # use barewire::{spmd, splitc::*};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let sc = SplitC::new(endpoint, 1 << 16)?;
+    /// # let me = sc.my_proc();
+    /// arrived.fetch_add(1, Ordering::SeqCst);
+    /// sc.barrier()?;
+    /// assert_eq!(arrived.load(Ordering::SeqCst), 3);
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn barrier(&self) -> Result<(), Error> {
         let world = &mut self.inner.borrow_mut().world;
         let all = world.all();
@@ -311,6 +561,18 @@ impl SplitC {
     }
 
     /// What processor `root` has in `values` is in everybody's.
+    ///
+    /// ```
+    /// # use barewire::{spmd, splitc::*};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let sc = SplitC::new(endpoint, 1 << 16)?;
+    /// # let me = sc.my_proc();
+    /// let mut parameters = if me == 2 { [640, 480] } else { [0; 2] };
+    /// sc.all_bcast(2, &mut parameters)?;
+    /// assert_eq!(parameters, [640, 480]);
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn all_bcast<T: Plain>(&self, root: u32, values: &mut [T]) -> Result<(), Error> {
         let world = &mut self.inner.borrow_mut().world;
         let all = world.all();
@@ -318,6 +580,18 @@ impl SplitC {
     }
 
     /// Everybody's value, in the order of processors.
+    ///
+    /// ```
+    /// # use barewire::{spmd, splitc::*};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let sc = SplitC::new(endpoint, 1 << 16)?;
+    /// # let me = sc.my_proc();
+    /// let counts = sc.all_gather(10 * me)?;
+    /// let before_mine: u32 = counts[..me as usize].iter().sum();
+    /// assert_eq!((counts, before_mine), (vec![0, 10, 20], [0, 0, 10][me as usize]));
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn all_gather<T: Plain>(&self, value: T) -> Result<Vec<T>, Error> {
         let world = &mut self.inner.borrow_mut().world;
         let all = world.all();

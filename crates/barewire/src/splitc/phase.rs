@@ -10,6 +10,16 @@ use super::{Error, Plain, SplitC};
 use crate::spmd::Phase;
 
 /// A value on its way here.
+///
+/// ```
+/// # use barewire::{core::{Config, Endpoint, job::Job}, splitc::*};
+/// # let sc = SplitC::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+/// let cells = sc.alloc::<u32>(2).unwrap();
+/// sc.bulk_write(cells, &[4, 5]).unwrap();
+/// let gets: [Get<'_, u32>; 2] = [sc.get(cells).unwrap(), sc.get(cells.add(1)).unwrap()];
+/// sc.sync().unwrap();
+/// assert_eq!(gets.map(|get| get.value().unwrap()), [4, 5]);
+/// ```
 #[derive(Debug)]
 pub struct Get<'a, T> {
     owner: &'a SplitC,
@@ -37,6 +47,17 @@ impl<'a, T: Plain> Get<'a, T> {
     }
 
     /// The value, once there was a [`SplitC::sync`]; before that, [`Error::NotSynced`].
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, splitc::*};
+    /// # let sc = SplitC::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// let cell = sc.alloc::<u32>(1).unwrap();
+    /// sc.sync().unwrap();
+    /// let get = sc.get(cell).unwrap(); // a sync before it does not count
+    /// assert_eq!(get.value(), Err(Error::NotSynced));
+    /// sc.sync().unwrap();
+    /// assert_eq!(get.value(), Ok(0));
+    /// ```
     pub fn value(&self) -> Result<T, Error> {
         if self.owner.inner.borrow().synced <= self.started {
             return Err(Error::NotSynced);
@@ -68,6 +89,15 @@ impl<T: Plain + Unpin> Future for Get<'_, T> {
 }
 
 /// Values on their way to their place.
+///
+/// ```
+/// # use barewire::{core::{Config, Endpoint, job::Job}, splitc::*};
+/// # let sc = SplitC::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+/// let cell = sc.alloc::<u32>(1).unwrap();
+/// let put: Put<'_> = sc.put(cell, 6).unwrap();
+/// assert_eq!(sc.block_on(put).unwrap(), Ok(())); // in place
+/// assert_eq!(sc.read(cell), Ok(6));
+/// ```
 #[derive(Debug)]
 pub struct Put<'a> {
     owner: &'a SplitC,

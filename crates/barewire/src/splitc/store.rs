@@ -78,6 +78,22 @@ impl SplitC {
     }
 
     /// Sends consecutive values on their way. The slice may be used again at once.
+    ///
+    /// ```
+    /// # use barewire::{spmd, splitc::*};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let sc = SplitC::new(endpoint, 1 << 16)?;
+    /// # let me = sc.my_proc();
+    /// let rows = sc.all_spread_malloc::<u32>(2, 3)?;
+    /// sc.bulk_store(rows.block(u64::from(1 - me)), &[me, 7, 8])?;
+    /// sc.store_sync(12)?; // what the other stored here
+    /// let mut mine = [0; 3];
+    /// sc.bulk_read(rows.block(u64::from(me)), &mut mine)?;
+    /// assert_eq!(mine, [1 - me, 7, 8]);
+    /// sc.barrier()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     #[inline]
     pub fn bulk_store<T: Plain>(&self, to: Global<T>, values: &[T]) -> Result<(), Error> {
         let mut inner = self.inner.borrow_mut();
@@ -90,6 +106,17 @@ impl SplitC {
     }
 
     /// Waits until `bytes` more bytes have been stored to this processor than earlier calls waited for, no matter by whom.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, splitc::*};
+    /// # let sc = SplitC::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// let cells = sc.alloc::<u64>(2).unwrap();
+    /// sc.store(cells, 1).unwrap();
+    /// sc.store(cells.add(1), 2).unwrap();
+    /// sc.store_sync(8).unwrap(); // one of them
+    /// sc.store_sync(8).unwrap(); // the other
+    /// assert_eq!(sc.read(cells.add(1)), Ok(2));
+    /// ```
     pub fn store_sync(&self, bytes: u64) -> Result<(), Error> {
         let mut inner = self.inner.borrow_mut();
         let expected = inner.expected.saturating_add(bytes);
@@ -99,6 +126,19 @@ impl SplitC {
     }
 
     /// Waits until everything that anybody stored before calling this has arrived, everywhere. All call it.
+    ///
+    /// ```
+    /// # use barewire::{spmd, splitc::*};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let sc = SplitC::new(endpoint, 1 << 16)?;
+    /// # let me = sc.my_proc();
+    /// let cells = sc.all_spread_malloc::<u32>(3, 1)?;
+    /// sc.store(cells.at(u64::from(me + 1) % 3), me)?; // to the right
+    /// sc.all_store_sync()?;
+    /// assert_eq!(sc.read(cells.at(u64::from(me)))?, [2, 0, 1][me as usize]);
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn all_store_sync(&self) -> Result<(), Error> {
         let mut inner = self.inner.borrow_mut();
         let all = inner.world.all();
@@ -112,6 +152,15 @@ impl SplitC {
     }
 
     /// Bytes that have been stored to this processor so far.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, splitc::*};
+    /// # let sc = SplitC::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// let cells = sc.alloc::<u32>(4).unwrap();
+    /// sc.bulk_store(cells, &[1, 2, 3]).unwrap();
+    /// sc.store_sync(12).unwrap();
+    /// assert_eq!(sc.stored_here(), 12);
+    /// ```
     pub fn stored_here(&self) -> u64 {
         self.poll();
         let inner = self.inner.borrow();

@@ -12,6 +12,21 @@ use super::mail::{BROKEN, Break, LETTER, Mail};
 use super::{Error, Plain, World};
 
 /// Ranks that act together: `size` of them, every `stride`th from `start` on.
+///
+/// ```
+/// # use barewire::spmd::{self, Quiet, World};
+/// # spmd::launch(&[3], |endpoint| {
+/// # let mut world = World::new(endpoint, Quiet);
+/// # let (all, me) = (world.all(), world.rank());
+/// let rim = world.split(all, 0, 2, 2)?;
+/// if rim.index(me).is_some() {
+///     let mut sum = [me];
+///     world.reduce(rim, &mut sum, |a, b| a + b)?;
+///     assert_eq!(sum, [0 + 2]);
+/// }
+/// # Ok::<_, spmd::Error>(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Group {
     start: u32,
@@ -46,16 +61,33 @@ impl Group {
     }
 
     /// How many members it has.
+    ///
+    /// ```
+    /// use barewire::spmd::Group;
+    /// assert_eq!(Group::strided(4, 0, 6).unwrap().size(), 6); // ranks 4 to 9
+    /// ```
     pub fn size(&self) -> u32 {
         self.size
     }
 
     /// The rank of a member.
+    ///
+    /// ```
+    /// use barewire::spmd::Group;
+    /// let every_fourth = Group::strided(2, 2, 3).unwrap();
+    /// assert_eq!((every_fourth.rank(1), every_fourth.rank(3)), (Some(6), None));
+    /// ```
     pub fn rank(&self, index: u32) -> Option<u32> {
         (index < self.size).then(|| self.start + index * self.stride)
     }
 
     /// Which member a rank is.
+    ///
+    /// ```
+    /// use barewire::spmd::Group;
+    /// let every_fourth = Group::strided(2, 2, 3).unwrap();
+    /// assert_eq!((every_fourth.index(10), every_fourth.index(9)), (Some(2), None));
+    /// ```
     pub fn index(&self, rank: u32) -> Option<u32> {
         let steps = rank.checked_sub(self.start)?;
         (steps % self.stride == 0 && steps / self.stride < self.size).then_some(steps / self.stride)
@@ -87,12 +119,35 @@ impl Turn {
 
 impl<L: Deliver> World<L> {
     /// The group of all ranks.
+    ///
+    /// ```
+    /// # use barewire::spmd::{self, Quiet, World};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let mut world = World::new(endpoint, Quiet);
+    /// # let (all, me) = (world.all(), world.rank());
+    /// assert_eq!((world.all().size(), world.all().index(me)), (3, Some(me)));
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn all(&self) -> Group {
         Group { start: 0, stride: 1, size: self.size(), mark: 0 }
     }
 
     /// A group of some of a group's members: `size` of them, every `stride`th from member `start` on. All members of the parent call it,
     /// each with the group it will be in, or with a shape it is not in. Groups made by the same call must not overlap.
+    ///
+    /// ```
+    /// # use barewire::spmd::{self, Quiet, World};
+    /// # spmd::launch(&[4], |endpoint| {
+    /// # let mut world = World::new(endpoint, Quiet);
+    /// # let (all, me) = (world.all(), world.rank());
+    /// let (row, member) = (me / 2, me % 2);
+    /// let mine = world.split(all, row * 2, 1, 2)?; // two rows of two ranks
+    /// assert_eq!(mine.index(me), Some(member));
+    /// assert_eq!(mine.rank(0), Some(row * 2));
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn split(&mut self, parent: Group, start: u32, stride: u32, size: u32) -> Result<Group, Error> {
         let mut next = [self.next_group];
         self.reduce(parent, &mut next, Ord::max)?;
@@ -110,6 +165,20 @@ impl<L: Deliver> World<L> {
     }
 
     /// Returns when all members have called it.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    /// let arrived = AtomicU32::new(0);
+    /// # use barewire::spmd::{self, Quiet, World};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let mut world = World::new(endpoint, Quiet);
+    /// # let (all, me) = (world.all(), world.rank());
+    /// arrived.fetch_add(1, Ordering::SeqCst);
+    /// world.barrier(all)?;
+    /// assert_eq!(arrived.load(Ordering::SeqCst), 3); // nobody is here before all have come
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn barrier(&mut self, group: Group) -> Result<(), Error> {
         let turn = self.turn(group)?;
         let mut distance = 1;
@@ -124,6 +193,18 @@ impl<L: Deliver> World<L> {
     }
 
     /// What member `root` has in `values` is in everybody's.
+    ///
+    /// ```
+    /// # use barewire::spmd::{self, Quiet, World};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let mut world = World::new(endpoint, Quiet);
+    /// # let (all, me) = (world.all(), world.rank());
+    /// let mut limits = if me == 1 { [2.5, 7.5] } else { [0.0; 2] };
+    /// world.broadcast(all, 1, &mut limits)?;
+    /// assert_eq!(limits, [2.5, 7.5]);
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn broadcast<T: Plain>(&mut self, group: Group, root: u32, values: &mut [T]) -> Result<(), Error> {
         let mut bytes = values.as_bytes().to_vec();
         self.broadcast_bytes(group, root, &mut bytes)?;
@@ -131,6 +212,18 @@ impl<L: Deliver> World<L> {
     }
 
     /// [`World::broadcast`] of bytes whose number only the root knows.
+    ///
+    /// ```
+    /// # use barewire::spmd::{self, Quiet, World};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let mut world = World::new(endpoint, Quiet);
+    /// # let (all, me) = (world.all(), world.rank());
+    /// let mut line = if me == 0 { b"mesh.dat".to_vec() } else { Vec::new() };
+    /// world.broadcast_bytes(all, 0, &mut line)?;
+    /// assert_eq!(line, b"mesh.dat");
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn broadcast_bytes(&mut self, group: Group, root: u32, bytes: &mut Vec<u8>) -> Result<(), Error> {
         if root >= group.size {
             return Err(Error::NoSuchRank { rank: root, size: group.size });
@@ -155,6 +248,18 @@ impl<L: Deliver> World<L> {
     }
 
     /// Combines everybody's `values`, place by place, into everybody's. `combine` must be associative.
+    ///
+    /// ```
+    /// # use barewire::spmd::{self, Quiet, World};
+    /// # spmd::launch(&[4], |endpoint| {
+    /// # let mut world = World::new(endpoint, Quiet);
+    /// # let (all, me) = (world.all(), world.rank());
+    /// let mut lowest_and = [10 - me, 100 + me];
+    /// world.reduce(all, &mut lowest_and, Ord::min)?;
+    /// assert_eq!(lowest_and, [7, 100]); // place by place
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn reduce<T: Plain>(
         &mut self,
         group: Group,
@@ -180,6 +285,17 @@ impl<L: Deliver> World<L> {
     }
 
     /// Everybody's bytes, in the order of members, at everybody.
+    ///
+    /// ```
+    /// # use barewire::spmd::{self, Quiet, World};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let mut world = World::new(endpoint, Quiet);
+    /// # let (all, me) = (world.all(), world.rank());
+    /// let mine = vec![b'x'; me as usize]; // none, one, two
+    /// assert_eq!(world.gather_all(all, &mine)?, [&b""[..], b"x", b"xx"]);
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn gather_all(&mut self, group: Group, mine: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
         let turn = self.turn(group)?;
         let mut all = Vec::new();
@@ -208,6 +324,18 @@ impl<L: Deliver> World<L> {
     }
 
     /// Gives part `i` of `mine` to member `i`, and returns what each member gave to us.
+    ///
+    /// ```
+    /// # use barewire::spmd::{self, Quiet, World};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let mut world = World::new(endpoint, Quiet);
+    /// # let (all, me) = (world.all(), world.rank());
+    /// let parts: [&[u8]; 2] = if me == 0 { [b"a", b"bc"] } else { [b"def", b""] };
+    /// let came = world.exchange(all, &parts)?;
+    /// assert_eq!(came, if me == 0 { [&b"a"[..], b"def"] } else { [&b"bc"[..], b""] });
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn exchange(&mut self, group: Group, mine: &[&[u8]]) -> Result<Vec<Vec<u8>>, Error> {
         let turn = self.turn(group)?;
         if mine.len() != group.size as usize {

@@ -4,6 +4,16 @@ use barewire_core::region::{ExportError, FinishError, RegionError};
 use barewire_core::{Peer, SendError, WaitError};
 
 /// Why an operation failed. It had no effect, unless it says otherwise.
+///
+/// ```
+/// # use barewire::{core::{Config, Endpoint, job::Job}, spmd::{Quiet, World}};
+/// # let mut world = World::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Quiet);
+/// use barewire::spmd::Error;
+/// let memory = world.symmetric(16).unwrap();
+/// let failed = world.put(&memory, 3, 0, b"hello");
+/// assert_eq!(failed, Err(Error::NoSuchRank { rank: 3, size: 1 }));
+/// assert_eq!(failed.unwrap_err().to_string(), "there is no rank 3 among 1");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -57,11 +57,25 @@ use operations::{SCRATCH_BYTES, Travelling};
 
 /// Values that are their bytes: integers, floats, and arrays of them. What lies in shared memory may be any bytes, so any bytes must be a
 /// value; `zerocopy` proves that, for types of yours too.
+///
+/// ```
+/// use barewire::spmd::Plain;
+/// fn bytes_of<T: Plain>(values: &[T]) -> usize {
+///     size_of_val(values)
+/// }
+/// assert_eq!(bytes_of(&[[1.5f32; 3]; 4]), 48); // arrays of plain values are plain too
+/// ```
 pub trait Plain: FromBytes + IntoBytes + Immutable + Copy + Send + 'static {}
 
 impl<T: FromBytes + IntoBytes + Immutable + Copy + Send + 'static> Plain for T {}
 
 /// A layer that takes no messages of its own.
+///
+/// ```
+/// # use barewire::{core::{Config, Endpoint, job::Job}, spmd::{Quiet, World}};
+/// # let mut world = World::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Quiet);
+/// assert_eq!(world.poll(), 0); // a world without a layer above it
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quiet;
 
@@ -72,6 +86,18 @@ impl Deliver for Quiet {
 }
 
 /// A rank among others, with a layer `L` that takes the messages the world does not know.
+///
+/// ```
+/// use barewire::spmd::{self, Quiet, World};
+/// spmd::launch(&[2], |endpoint| {
+///     let mut world = World::new(endpoint, Quiet);
+///     let all = world.all();
+///     let mut greatest = [world.rank()];
+///     world.reduce(all, &mut greatest, Ord::max)?;
+///     assert_eq!(greatest, [world.size() - 1]);
+///     Ok::<_, spmd::Error>(())
+/// }).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct World<L> {
     pub(crate) endpoint: Endpoint,
@@ -103,6 +129,14 @@ const POLL_EVERY: u32 = 64;
 
 impl<L: Deliver> World<L> {
     /// This rank of the endpoint's job.
+    ///
+    /// ```
+    /// use barewire::core::{Config, Endpoint, job::Job};
+    /// use barewire::spmd::{Quiet, World};
+    /// let endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let world = World::new(endpoint, Quiet);
+    /// assert_eq!((world.rank(), world.size()), (0, 1));
+    /// ```
     pub fn new(endpoint: Endpoint, layer: L) -> World<L> {
         let size = endpoint.size();
         World {
@@ -120,21 +154,67 @@ impl<L: Deliver> World<L> {
     }
 
     /// This rank's number.
+    ///
+    /// ```
+    /// # use barewire::spmd::{self, Quiet, World};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let mut world = World::new(endpoint, Quiet);
+    /// # let (all, me) = (world.all(), world.rank());
+    /// let ranks: Vec<u8> = world.gather_all(all, &[world.rank() as u8])?.concat();
+    /// assert_eq!(ranks, [0, 1, 2]); // every rank has another number
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn rank(&self) -> u32 {
         self.endpoint.me().0
     }
 
     /// How many ranks there are.
+    ///
+    /// ```
+    /// # use barewire::spmd::{self, Quiet, World};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let mut world = World::new(endpoint, Quiet);
+    /// # let (all, me) = (world.all(), world.rank());
+    /// let right = (world.rank() + 1) % world.size();
+    /// assert_eq!(right, [1, 2, 0][me as usize]);
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn size(&self) -> u32 {
         self.endpoint.size()
     }
 
     /// The endpoint below, for its counters, its peers' states and its descriptor.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, spmd::{Quiet, World}};
+    /// # let mut world = World::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Quiet);
+    /// use barewire::core::Peer;
+    /// assert_eq!((world.endpoint().me(), world.endpoint().size()), (Peer(0), 1));
+    /// ```
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
     /// How long any wait may last before it ends with [`Error::TimedOut`]. `None`, the default: as long as it takes.
+    ///
+    /// ```
+    /// # use barewire::spmd::{self, Quiet, World};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let mut world = World::new(endpoint, Quiet);
+    /// # let (all, me) = (world.all(), world.rank());
+    /// use std::time::Duration;
+    /// let pair = world.split(all, 0, 1, 2)?;
+    /// if me == 0 {
+    ///     world.set_timeout(Some(Duration::from_millis(5)));
+    ///     assert_eq!(world.barrier(pair), Err(spmd::Error::TimedOut)); // rank 1 does not come
+    ///     world.set_timeout(None);
+    /// }
+    /// world.barrier(all)?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.timeout = timeout;
     }
@@ -144,6 +224,20 @@ impl<L: Deliver> World<L> {
     }
 
     /// Makes a block of memory at every rank, of the same size or each of its own. All ranks call it.
+    ///
+    /// ```
+    /// # use barewire::spmd::{self, Quiet, World};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let mut world = World::new(endpoint, Quiet);
+    /// # let (all, me) = (world.all(), world.rank());
+    /// let memory = world.symmetric(64)?;
+    /// assert_eq!(memory.local().len(), 64); // here, and at the other rank too
+    /// world.put(&memory, 1 - me, 63, &[7])?;
+    /// assert!(world.put(&memory, 1 - me, 64, &[7]).and_then(|()| world.quiet()).is_err());
+    /// world.barrier(all)?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn symmetric(&mut self, bytes: usize) -> Result<Symmetric, Error> {
         let mine = self.export(bytes);
         // Whoever has none says so, so that the others do not wait for it.
@@ -164,11 +258,44 @@ impl<L: Deliver> World<L> {
     }
 
     /// Ends this rank's export of its block: whoever still uses it gets an error. False if it was ended before.
+    ///
+    /// ```
+    /// # use barewire::spmd::{self, Quiet, World};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let mut world = World::new(endpoint, Quiet);
+    /// # let (all, me) = (world.all(), world.rank());
+    /// let memory = world.symmetric(8)?;
+    /// assert!(world.revoke(&memory));
+    /// assert!(!world.revoke(&memory), "it was ended before");
+    /// world.barrier(all)?;
+    /// assert!(world.put_and_wait(&memory, 1 - me, 0, &[1]).is_err());
+    /// world.barrier(all)?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn revoke(&mut self, memory: &Symmetric) -> bool {
         memory.keys.get(self.rank() as usize).is_some_and(|&key| self.endpoint.revoke(key))
     }
 
     /// Takes what has arrived and serves the others. Never waits. Says how many packets it took.
+    ///
+    /// ```
+    /// # use barewire::spmd::{self, Quiet, World};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let mut world = World::new(endpoint, Quiet);
+    /// # let (all, me) = (world.all(), world.rank());
+    /// let memory = world.symmetric(8)?;
+    /// let is_set = || memory.local().atomic_u64(0).unwrap().load(std::sync::atomic::Ordering::Acquire) != 0;
+    /// if me == 0 {
+    ///     world.put_and_wait(&memory, 1, 0, &1u64.to_ne_bytes())?;
+    /// } else {
+    ///     while !is_set() {
+    ///         world.poll(); // rank 0's put may need us
+    ///     }
+    /// }
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn poll(&mut self) -> usize {
         self.unpolled = 0;
         let taken = self.endpoint.progress(&mut self.hub, usize::MAX);
@@ -179,6 +306,26 @@ impl<L: Deliver> World<L> {
     }
 
     /// [`World::poll`] for those who look in a loop of their own; see [`Endpoint::looked`].
+    ///
+    /// ```
+    /// # use barewire::spmd::{self, Quiet, World};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let mut world = World::new(endpoint, Quiet);
+    /// # let (all, me) = (world.all(), world.rank());
+    /// let memory = world.symmetric(1)?;
+    /// let mut byte = [0];
+    /// if me == 1 {
+    ///     world.put(&memory, 0, 0, &[9])?;
+    ///     world.quiet()?;
+    /// } else {
+    ///     while { memory.local().read(0, &mut byte); byte == [0] } {
+    ///         world.look();
+    ///     }
+    ///     assert_eq!(byte, [9]);
+    /// }
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn look(&mut self) -> usize {
         let taken = self.poll();
         self.endpoint.looked(taken);
@@ -256,6 +403,22 @@ impl<L: Deliver> Deliver for Hub<L> {
 }
 
 /// A block of memory at every rank.
+///
+/// ```
+/// # use barewire::spmd::{self, Quiet, World};
+/// # spmd::launch(&[2], |endpoint| {
+/// # let mut world = World::new(endpoint, Quiet);
+/// # let (all, me) = (world.all(), world.rank());
+/// let memory = world.symmetric(4)?;
+/// memory.local().write(0, &[me as u8; 4]);
+/// world.barrier(all)?;
+/// let mut theirs = [0; 2];
+/// world.get(&memory, 1 - me, 2, &mut theirs)?;
+/// assert_eq!(theirs, [1 - me as u8; 2]);
+/// world.barrier(all)?;
+/// # Ok::<_, spmd::Error>(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 pub struct Symmetric {
     memory: Memory,
@@ -264,11 +427,30 @@ pub struct Symmetric {
 
 impl Symmetric {
     /// This rank's own block.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, spmd::{Quiet, World}};
+    /// # let mut world = World::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Quiet);
+    /// let memory = world.symmetric(16).unwrap();
+    /// let mut bytes = [0; 3];
+    /// assert!(memory.local().write(13, b"end") && memory.local().read(13, &mut bytes));
+    /// assert_eq!(&bytes, b"end");
+    /// assert!(!memory.local().read(14, &mut bytes)); // it has 16 bytes
+    /// ```
     pub fn local(&self) -> &Memory {
         &self.memory
     }
 
     /// The key to a rank's block.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, spmd::{Quiet, World}};
+    /// # let mut world = World::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Quiet);
+    /// use barewire::spmd::Error;
+    /// let memory = world.symmetric(16).unwrap();
+    /// assert!(memory.key(0).is_ok());
+    /// assert_eq!(memory.key(1), Err(Error::NoSuchRank { rank: 1, size: 1 }));
+    /// ```
     #[inline]
     pub fn key(&self, rank: u32) -> Result<Key, Error> {
         let size = self.keys.len() as u32;
@@ -276,6 +458,18 @@ impl Symmetric {
     }
 
     /// The same block with another key for a rank: one that was passed on by other ways.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, spmd::{Quiet, World}};
+    /// # let mut world = World::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Quiet);
+    /// let (old, new) = (world.symmetric(8).unwrap(), world.symmetric(8).unwrap());
+    /// let passed_on = new.key(0).unwrap();
+    /// let memory = old.with_key(0, passed_on);
+    /// world.put_and_wait(&memory, 0, 0, b"new").unwrap();
+    /// let mut there = [0; 3];
+    /// new.local().read(0, &mut there);
+    /// assert_eq!(&there, b"new");
+    /// ```
     pub fn with_key(mut self, rank: u32, key: Key) -> Symmetric {
         if let Some(place) = self.keys.get_mut(rank as usize) {
             *place = key;

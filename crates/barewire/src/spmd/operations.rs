@@ -38,6 +38,22 @@ pub(super) const SCRATCH_BYTES: usize = 64 << 10;
 
 impl<L: Deliver> World<L> {
     /// Puts `bytes` into a rank's block. They are in place, or on their way: see [`World::quiet`].
+    ///
+    /// ```
+    /// # use barewire::spmd::{self, Quiet, World};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let mut world = World::new(endpoint, Quiet);
+    /// # let (all, me) = (world.all(), world.rank());
+    /// let memory = world.symmetric(8)?;
+    /// world.put(&memory, 1 - me, 4, &me.to_ne_bytes())?;
+    /// world.quiet()?;
+    /// world.barrier(all)?;
+    /// let mut word = [0; 4];
+    /// memory.local().read(4, &mut word);
+    /// assert_eq!(u32::from_ne_bytes(word), 1 - me);
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     #[inline]
     pub fn put(&mut self, memory: &Symmetric, rank: u32, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         if self.put_now(memory, rank, offset, bytes)? {
@@ -47,6 +63,21 @@ impl<L: Deliver> World<L> {
     }
 
     /// Puts `bytes` into a rank's block, and waits until they are in place.
+    ///
+    /// ```
+    /// # use barewire::spmd::{self, Quiet, World};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let mut world = World::new(endpoint, Quiet);
+    /// # let (all, me) = (world.all(), world.rank());
+    /// let memory = world.symmetric(8)?;
+    /// world.put_and_wait(&memory, 1 - me, 0, b"here")?;
+    /// let mut back = [0; 4];
+    /// world.get(&memory, 1 - me, 0, &mut back)?; // it is there: no quiet needed
+    /// assert_eq!(&back, b"here");
+    /// world.barrier(all)?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     #[inline]
     pub fn put_and_wait(
         &mut self,
@@ -93,6 +124,22 @@ impl<L: Deliver> World<L> {
     }
 
     /// Gets bytes of a rank's block, and waits for them.
+    ///
+    /// ```
+    /// # use barewire::spmd::{self, Quiet, World};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let mut world = World::new(endpoint, Quiet);
+    /// # let (all, me) = (world.all(), world.rank());
+    /// let memory = world.symmetric(8)?;
+    /// memory.local().write(0, &[10 + me as u8; 8]);
+    /// world.barrier(all)?;
+    /// let mut byte = [0];
+    /// world.get(&memory, 1 - me, 7, &mut byte)?;
+    /// assert_eq!(byte, [11 - me as u8]);
+    /// world.barrier(all)?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     #[inline]
     pub fn get(&mut self, memory: &Symmetric, rank: u32, offset: u64, into: &mut [u8]) -> Result<(), Error> {
         if self.get_now(memory, rank, offset, into)? {
@@ -136,6 +183,26 @@ impl<L: Deliver> World<L> {
     }
 
     /// Starts to get bytes of a rank's block into memory of this one. They are there after [`World::quiet`].
+    ///
+    /// ```
+    /// # use barewire::spmd::{self, Quiet, World};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let mut world = World::new(endpoint, Quiet);
+    /// # let (all, me) = (world.all(), world.rank());
+    /// use barewire::core::region::Memory;
+    /// let memory = world.symmetric(8)?;
+    /// memory.local().write(0, b"left");
+    /// world.barrier(all)?;
+    /// let landing = Memory::private(16);
+    /// world.get_start(&memory, 1 - me, 0, (&landing, 2), 4)?;
+    /// world.quiet()?;
+    /// let mut bytes = [0; 6];
+    /// landing.read(0, &mut bytes);
+    /// assert_eq!(&bytes, b"\0\0left");
+    /// world.barrier(all)?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn get_start(
         &mut self,
         memory: &Symmetric,
@@ -186,6 +253,21 @@ impl<L: Deliver> World<L> {
     }
 
     /// Updates one word of a rank's block and gives its old value.
+    ///
+    /// ```
+    /// # use barewire::spmd::{self, Quiet, World};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let mut world = World::new(endpoint, Quiet);
+    /// # let (all, me) = (world.all(), world.rank());
+    /// use barewire::core::region::{Atomic, Width};
+    /// let memory = world.symmetric(8)?;
+    /// let mut ticket = [world.atomic(&memory, 0, 0, Width::U64, Atomic::Add(1))?];
+    /// assert!(ticket[0] < 3);
+    /// world.reduce(all, &mut ticket, |a, b| a + b)?;
+    /// assert_eq!(ticket, [0 + 1 + 2]); // nobody has another's
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     #[inline]
     pub fn atomic(
         &mut self,
@@ -210,6 +292,22 @@ impl<L: Deliver> World<L> {
     }
 
     /// Starts to update one word of a rank's block, without interest in its old value. It has happened after [`World::quiet`].
+    ///
+    /// ```
+    /// # use barewire::spmd::{self, Quiet, World};
+    /// # spmd::launch(&[3], |endpoint| {
+    /// # let mut world = World::new(endpoint, Quiet);
+    /// # let (all, me) = (world.all(), world.rank());
+    /// use barewire::core::region::{Atomic, Width};
+    /// let memory = world.symmetric(8)?;
+    /// world.atomic_start(&memory, 0, 0, Width::U64, Atomic::Add(10))?;
+    /// world.quiet()?;
+    /// world.barrier(all)?;
+    /// assert_eq!(world.atomic(&memory, 0, 0, Width::U64, Atomic::Add(0))?, 30);
+    /// world.barrier(all)?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn atomic_start(
         &mut self,
         memory: &Symmetric,
@@ -234,6 +332,24 @@ impl<L: Deliver> World<L> {
 
     /// Waits until everything this rank has started has ended; the first failure of any is its error. Operations started
     /// later do not overtake it.
+    ///
+    /// ```
+    /// # use barewire::spmd::{self, Quiet, World};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let mut world = World::new(endpoint, Quiet);
+    /// # let (all, me) = (world.all(), world.rank());
+    /// let memory = world.symmetric(100)?;
+    /// for at in 0..100 {
+    ///     world.put(&memory, 1 - me, at, &[at as u8])?;
+    /// }
+    /// world.quiet()?; // all of them are in place
+    /// let mut there = [0; 100];
+    /// world.get(&memory, 1 - me, 0, &mut there)?;
+    /// assert!(there.iter().enumerate().all(|(at, &byte)| byte == at as u8));
+    /// world.barrier(all)?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
     #[inline]
     pub fn quiet(&mut self) -> Result<(), Error> {
         if !self.travelling.is_empty() {
@@ -246,6 +362,16 @@ impl<L: Deliver> World<L> {
     }
 
     /// Whether everything this rank has started has ended.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, spmd::{Quiet, World}};
+    /// # let mut world = World::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Quiet);
+    /// let memory = world.symmetric(8).unwrap();
+    /// assert!(world.is_quiet(), "nothing was started");
+    /// world.put(&memory, 0, 0, b"here").unwrap();
+    /// world.quiet().unwrap();
+    /// assert!(world.is_quiet());
+    /// ```
     pub fn is_quiet(&mut self) -> bool {
         self.look();
         self.travelling.is_empty()

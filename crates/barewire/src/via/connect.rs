@@ -20,6 +20,19 @@ const WAITING_MAX: usize = 4096;
 /// A client's request, to be accepted or rejected.
 ///
 /// Taken by [`Nic::connect_wait`](super::Nic::connect_wait).
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
+/// # use barewire::via::*;
+/// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let tag = nic.create_ptag().unwrap();
+/// # let memory = Memory::private(100);
+/// # let handle = nic.register(&memory, tag, MemAttributes { rdma_write: true, rdma_read: true }).unwrap();
+/// # let [a, b] = [(); 2].map(|()| nic.create_vi(tag, ViAttributes::default(), Cqs::default()).unwrap());
+/// nic.connect_request(a, Peer(0), 2001).unwrap();
+/// let request: Request = nic.connect_wait(2001, None).unwrap();
+/// assert_eq!((request.from, request.discriminator), (Peer(0), 2001));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Who asks.

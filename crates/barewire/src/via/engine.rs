@@ -16,6 +16,25 @@ use super::wire::{self, Kind};
 use crate::slab::{Slab, Slot};
 
 /// What a NIC counted.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
+/// # use barewire::via::*;
+/// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let tag = nic.create_ptag().unwrap();
+/// # let memory = Memory::private(100);
+/// # let handle = nic.register(&memory, tag, MemAttributes { rdma_write: true, rdma_read: true }).unwrap();
+/// # let [a, b] = [(); 2].map(|()| nic.create_vi(tag, ViAttributes::default(), Cqs::default()).unwrap());
+/// # nic.connect_request(a, Peer(0), 1).unwrap(); // the NIC talks to itself
+/// # let request = nic.connect_wait(1, None).unwrap();
+/// # nic.accept(request, b).unwrap();
+/// # nic.connected(a, None).unwrap();
+/// nic.post_receive(b, Descriptor::receive()).unwrap();
+/// nic.post_send(a, Descriptor::send()).unwrap();
+/// nic.receive_wait(b, None).unwrap();
+/// let Counters { sends, receives, dropped, .. } = nic.counters();
+/// assert_eq!((sends, receives, dropped), (1, 1, 0));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {

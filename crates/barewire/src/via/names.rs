@@ -8,37 +8,150 @@ use super::descriptor::Descriptor;
 use crate::slab::Slot;
 
 /// A virtual interface of this NIC: one end of a connection, with a send and a receive queue.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
+/// # use barewire::via::*;
+/// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let tag = nic.create_ptag().unwrap();
+/// let vi: Vi = nic.create_vi(tag, ViAttributes::default(), Cqs::default()).unwrap();
+/// assert_eq!(nic.state(vi), Ok(ViState::Idle));
+/// nic.destroy_vi(vi).unwrap();
+/// assert_eq!(nic.state(vi), Err(NicError::NoSuch)); // the name is not used again
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Vi(pub(super) Slot);
 
 /// A completion queue of this NIC.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
+/// # use barewire::via::*;
+/// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let tag = nic.create_ptag().unwrap();
+/// let cq: Cq = nic.create_cq().unwrap();
+/// let vis = [(); 100].map(|()| nic.create_vi(tag, ViAttributes::default(), cq).unwrap()); // one for all
+/// nic.post_receive(vis[70], Descriptor::receive()).unwrap();
+/// nic.disconnect(vis[70]).unwrap();
+/// assert_eq!(nic.cq_done(cq).unwrap().vi, vis[70]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Cq(pub(super) Slot);
 
 /// A receive queue of this NIC that several VIs share.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
+/// # use barewire::via::*;
+/// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let tag = nic.create_ptag().unwrap();
+/// let srq: Srq = nic.create_srq(tag).unwrap();
+/// let vi = nic.create_shared_vi(tag, ViAttributes::default(), Cqs::default(), srq).unwrap();
+/// let refused = nic.post_receive(vi, Descriptor::receive()).unwrap_err();
+/// assert_eq!(refused.error, PostError::Shared);
+/// assert!(nic.post_shared(srq, Descriptor::receive()).is_ok());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Srq(pub(super) Slot);
 
 /// A protection tag of this NIC: a VI reaches only memory that has the same one.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
+/// # use barewire::via::*;
+/// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let tag = nic.create_ptag().unwrap();
+/// # let memory = Memory::private(100);
+/// # let handle = nic.register(&memory, tag, MemAttributes { rdma_write: true, rdma_read: true }).unwrap();
+/// # let [a, b] = [(); 2].map(|()| nic.create_vi(tag, ViAttributes::default(), Cqs::default()).unwrap());
+/// # nic.connect_request(a, Peer(0), 1).unwrap(); // the NIC talks to itself
+/// # let request = nic.connect_wait(1, None).unwrap();
+/// # nic.accept(request, b).unwrap();
+/// # nic.connected(a, None).unwrap();
+/// let other: Ptag = nic.create_ptag().unwrap();
+/// let hidden = nic.register(&memory, other, MemAttributes::default()).unwrap();
+/// nic.post_send(a, Descriptor::send().segment(hidden, 0, 5)).unwrap();
+/// assert_eq!(nic.send_wait(a, None).unwrap().status, Status::Protection);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ptag(pub(super) Slot);
 
 /// Registered memory of this NIC.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
+/// # use barewire::via::*;
+/// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let tag = nic.create_ptag().unwrap();
+/// let memory = Memory::private(10);
+/// let handle: MemHandle = nic.register(&memory, tag, MemAttributes::default()).unwrap();
+/// assert_eq!(nic.memory(handle).unwrap().len(), 10);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MemHandle(pub(super) Slot);
 
 impl MemHandle {
     /// What to tell a peer that shall write to the memory or read it. Knowing it opens nothing by itself.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
+    /// # use barewire::via::*;
+    /// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let tag = nic.create_ptag().unwrap();
+    /// # let memory = Memory::private(100);
+    /// # let handle = nic.register(&memory, tag, MemAttributes { rdma_write: true, rdma_read: true }).unwrap();
+    /// # let [a, b] = [(); 2].map(|()| nic.create_vi(tag, ViAttributes::default(), Cqs::default()).unwrap());
+    /// # nic.connect_request(a, Peer(0), 1).unwrap(); // the NIC talks to itself
+    /// # let request = nic.connect_wait(1, None).unwrap();
+    /// # nic.accept(request, b).unwrap();
+    /// # nic.connected(a, None).unwrap();
+    /// let told = handle.remote().0.to_string(); // by any way to the peer
+    /// let there = RemoteMem(told.parse().unwrap());
+    /// nic.post_send(a, Descriptor::rdma_read(there, 0).segment(handle, 50, 5)).unwrap();
+    /// assert_eq!(nic.send_wait(a, None).unwrap().length, 5);
+    /// ```
     pub fn remote(self) -> RemoteMem {
         RemoteMem(self.0.bits())
     }
 }
 
 /// Registered memory of another NIC, as its owner told us.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
+/// # use barewire::via::*;
+/// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let tag = nic.create_ptag().unwrap();
+/// # let memory = Memory::private(100);
+/// # let handle = nic.register(&memory, tag, MemAttributes { rdma_write: true, rdma_read: true }).unwrap();
+/// # let [a, b] = [(); 2].map(|()| nic.create_vi(tag, ViAttributes::default(), Cqs::default()).unwrap());
+/// # nic.connect_request(a, Peer(0), 1).unwrap(); // the NIC talks to itself
+/// # let request = nic.connect_wait(1, None).unwrap();
+/// # nic.accept(request, b).unwrap();
+/// # nic.connected(a, None).unwrap();
+/// let nowhere = RemoteMem(0xdead_beef);
+/// nic.post_send(a, Descriptor::rdma_read(nowhere, 0).segment(handle, 0, 5)).unwrap();
+/// assert_eq!(nic.send_wait(a, None).unwrap().status, Status::RemoteProtection);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RemoteMem(pub u64);
 
 /// What a NIC promises about messages.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
+/// # use barewire::via::*;
+/// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let tag = nic.create_ptag().unwrap();
+/// let careless = ViAttributes { reliability: Reliability::Unreliable, ..ViAttributes::default() };
+/// let [a, b] = [(); 2].map(|()| nic.create_vi(tag, careless, Cqs::default()).unwrap());
+/// nic.connect_request(a, Peer(0), 1).unwrap();
+/// let request = nic.connect_wait(1, None).unwrap();
+/// nic.accept(request, b).unwrap();
+/// nic.connected(a, None).unwrap();
+/// nic.post_send(a, Descriptor::send()).unwrap(); // nobody has posted a receive
+/// nic.wait("the loss", None, |nic| (nic.counters().dropped == 1).then_some(())).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reliability {
     /// A message that finds no receive descriptor is dropped, and counted. No RDMA read.
@@ -51,6 +164,22 @@ pub enum Reliability {
 }
 
 /// What happens to a message for which no receive descriptor is posted, on a reliable VI.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
+/// # use barewire::via::*;
+/// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let tag = nic.create_ptag().unwrap();
+/// let patient = ViAttributes { flow: Flow::Credits, ..ViAttributes::default() };
+/// let [a, b] = [(); 2].map(|()| nic.create_vi(tag, patient, Cqs::default()).unwrap());
+/// nic.connect_request(a, Peer(0), 1).unwrap();
+/// let request = nic.connect_wait(1, None).unwrap();
+/// nic.accept(request, b).unwrap();
+/// nic.connected(a, None).unwrap();
+/// nic.post_send(a, Descriptor::send().immediate(3)).unwrap(); // waits for a receive
+/// nic.post_receive(b, Descriptor::receive()).unwrap();
+/// assert_eq!(nic.receive_wait(b, None).unwrap().immediate, Some(3));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flow {
     /// The connection breaks: the programs see to it that it does not happen. The VI Architecture's way.
@@ -68,6 +197,23 @@ pub enum Flow {
 }
 
 /// What a refused RDMA operation does to a reliable connection.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
+/// # use barewire::via::*;
+/// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let tag = nic.create_ptag().unwrap();
+/// let lenient = ViAttributes { on_refusal: OnRefusal::Report, ..ViAttributes::default() };
+/// let [a, b] = [(); 2].map(|()| nic.create_vi(tag, lenient, Cqs::default()).unwrap());
+/// nic.connect_request(a, Peer(0), 1).unwrap();
+/// let request = nic.connect_wait(1, None).unwrap();
+/// nic.accept(request, b).unwrap();
+/// nic.connected(a, None).unwrap();
+/// let memory = nic.register(&Memory::private(8), tag, MemAttributes::default()).unwrap(); // not for others
+/// nic.post_send(a, Descriptor::rdma_read(memory.remote(), 0).segment(memory, 0, 8)).unwrap();
+/// assert_eq!(nic.send_wait(a, None).unwrap().status, Status::RemoteProtection);
+/// assert_eq!(nic.state(a), Ok(ViState::Connected)); // no harm done
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnRefusal {
     /// It breaks, as the specification wants it.
@@ -114,6 +260,26 @@ impl Default for ViAttributes {
 }
 
 /// What others may do with registered memory.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
+/// # use barewire::via::*;
+/// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let tag = nic.create_ptag().unwrap();
+/// # let memory = Memory::private(100);
+/// # let handle = nic.register(&memory, tag, MemAttributes { rdma_write: true, rdma_read: true }).unwrap();
+/// # let [a, b] = [(); 2].map(|()| nic.create_vi(tag, ViAttributes::default(), Cqs::default()).unwrap());
+/// # nic.connect_request(a, Peer(0), 1).unwrap(); // the NIC talks to itself
+/// # let request = nic.connect_wait(1, None).unwrap();
+/// # nic.accept(request, b).unwrap();
+/// # nic.connected(a, None).unwrap();
+/// let attributes = MemAttributes { rdma_read: true, ..MemAttributes::default() };
+/// let shown = nic.register(&Memory::private(8), tag, attributes).unwrap();
+/// nic.post_send(a, Descriptor::rdma_read(shown.remote(), 0).segment(handle, 0, 8)).unwrap();
+/// assert_eq!(nic.send_wait(a, None).unwrap().status, Status::Success);
+/// nic.post_send(a, Descriptor::rdma_write(shown.remote(), 0).segment(handle, 0, 8)).unwrap();
+/// assert_eq!(nic.send_wait(a, None).unwrap().status, Status::RemoteProtection);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemAttributes {
     /// RDMA write into it.
@@ -123,6 +289,25 @@ pub struct MemAttributes {
 }
 
 /// Where a VI stands.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
+/// # use barewire::via::*;
+/// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let tag = nic.create_ptag().unwrap();
+/// # let memory = Memory::private(100);
+/// # let handle = nic.register(&memory, tag, MemAttributes { rdma_write: true, rdma_read: true }).unwrap();
+/// # let [a, b] = [(); 2].map(|()| nic.create_vi(tag, ViAttributes::default(), Cqs::default()).unwrap());
+/// # nic.connect_request(a, Peer(0), 1).unwrap(); // the NIC talks to itself
+/// # let request = nic.connect_wait(1, None).unwrap();
+/// # nic.accept(request, b).unwrap();
+/// # nic.connected(a, None).unwrap();
+/// assert_eq!(nic.state(a), Ok(ViState::Connected));
+/// nic.post_send(a, Descriptor::send()).unwrap(); // nobody has posted a receive
+/// nic.wait("the end", None, |nic| (nic.state(b) == Ok(ViState::Error(Cause::NoReceive))).then_some(())).unwrap();
+/// nic.disconnect(b).unwrap();
+/// assert_eq!(nic.state(b), Ok(ViState::Idle));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ViState {
@@ -137,6 +322,24 @@ pub enum ViState {
 }
 
 /// Why a VI broke.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
+/// # use barewire::via::*;
+/// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let tag = nic.create_ptag().unwrap();
+/// # let memory = Memory::private(100);
+/// # let handle = nic.register(&memory, tag, MemAttributes { rdma_write: true, rdma_read: true }).unwrap();
+/// # let [a, b] = [(); 2].map(|()| nic.create_vi(tag, ViAttributes::default(), Cqs::default()).unwrap());
+/// # nic.connect_request(a, Peer(0), 1).unwrap(); // the NIC talks to itself
+/// # let request = nic.connect_wait(1, None).unwrap();
+/// # nic.accept(request, b).unwrap();
+/// # nic.connected(a, None).unwrap();
+/// nic.disconnect(a).unwrap();
+/// let fault = nic.wait("the news", None, Nic::next_fault).unwrap();
+/// assert_eq!((fault.vi, fault.cause), (b, Cause::Disconnected));
+/// assert_eq!(fault.cause.to_string(), "the other end disconnected");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Cause {
@@ -186,6 +389,26 @@ impl Cause {
 }
 
 /// How a descriptor ended.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
+/// # use barewire::via::*;
+/// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let tag = nic.create_ptag().unwrap();
+/// # let memory = Memory::private(100);
+/// # let handle = nic.register(&memory, tag, MemAttributes { rdma_write: true, rdma_read: true }).unwrap();
+/// # let [a, b] = [(); 2].map(|()| nic.create_vi(tag, ViAttributes::default(), Cqs::default()).unwrap());
+/// # nic.connect_request(a, Peer(0), 1).unwrap(); // the NIC talks to itself
+/// # let request = nic.connect_wait(1, None).unwrap();
+/// # nic.accept(request, b).unwrap();
+/// # nic.connected(a, None).unwrap();
+/// nic.post_receive(b, Descriptor::receive()).unwrap();
+/// nic.post_receive(b, Descriptor::receive()).unwrap();
+/// nic.post_send(a, Descriptor::send()).unwrap();
+/// assert_eq!(nic.receive_wait(b, None).unwrap().status, Status::Success);
+/// nic.disconnect(b).unwrap();
+/// assert_eq!(nic.receive_done(b).unwrap().status, Status::Flushed);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Status {
@@ -213,6 +436,23 @@ pub enum Status {
 }
 
 /// Something broke: see [`Nic::set_error_handler`](super::Nic::set_error_handler).
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
+/// # use barewire::via::*;
+/// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let tag = nic.create_ptag().unwrap();
+/// # let memory = Memory::private(100);
+/// # let handle = nic.register(&memory, tag, MemAttributes { rdma_write: true, rdma_read: true }).unwrap();
+/// # let [a, b] = [(); 2].map(|()| nic.create_vi(tag, ViAttributes::default(), Cqs::default()).unwrap());
+/// # nic.connect_request(a, Peer(0), 1).unwrap(); // the NIC talks to itself
+/// # let request = nic.connect_wait(1, None).unwrap();
+/// # nic.accept(request, b).unwrap();
+/// # nic.connected(a, None).unwrap();
+/// nic.disconnect(b).unwrap();
+/// let fault = nic.wait("the news", None, Nic::next_fault).unwrap();
+/// assert_eq!(fault, Fault { vi: a, peer: Peer(0), cause: Cause::Disconnected });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The VI that broke.
@@ -224,6 +464,17 @@ pub struct Fault {
 }
 
 /// Why a NIC's thing was not made, changed or freed.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
+/// # use barewire::via::*;
+/// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let tag = nic.create_ptag().unwrap();
+/// let vi = nic.create_vi(tag, ViAttributes::default(), Cqs::default()).unwrap();
+/// assert_eq!(nic.destroy_ptag(tag), Err(NicError::InUse)); // the VI has it
+/// nic.destroy_vi(vi).unwrap();
+/// assert_eq!(nic.destroy_vi(vi), Err(NicError::NoSuch));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NicError {
@@ -245,6 +496,18 @@ pub enum NicError {
 }
 
 /// Why a descriptor was not posted.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
+/// # use barewire::via::*;
+/// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let tag = nic.create_ptag().unwrap();
+/// # let memory = Memory::private(100);
+/// # let handle = nic.register(&memory, tag, MemAttributes { rdma_write: true, rdma_read: true }).unwrap();
+/// # let [a, b] = [(); 2].map(|()| nic.create_vi(tag, ViAttributes::default(), Cqs::default()).unwrap());
+/// assert_eq!(nic.post_send(a, Descriptor::send()).unwrap_err().error, PostError::NotConnected);
+/// assert_eq!(nic.post_receive(a, Descriptor::send()).unwrap_err().error, PostError::WrongQueue);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PostError {
@@ -266,6 +529,19 @@ pub enum PostError {
 }
 
 /// A descriptor that was not posted, and why.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
+/// # use barewire::via::*;
+/// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let tag = nic.create_ptag().unwrap();
+/// # let memory = Memory::private(100);
+/// # let handle = nic.register(&memory, tag, MemAttributes { rdma_write: true, rdma_read: true }).unwrap();
+/// # let [a, b] = [(); 2].map(|()| nic.create_vi(tag, ViAttributes::default(), Cqs::default()).unwrap());
+/// let Refused { error, descriptor } = nic.post_send(a, Descriptor::send().cookie(12)).unwrap_err();
+/// assert_eq!(error.to_string(), "the VI is not connected");
+/// assert_eq!(descriptor.cookie, 12); // to be posted later
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct Refused {
@@ -276,6 +552,21 @@ pub struct Refused {
 }
 
 /// Why two VIs did not connect.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
+/// # use barewire::via::*;
+/// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let tag = nic.create_ptag().unwrap();
+/// # let memory = Memory::private(100);
+/// # let handle = nic.register(&memory, tag, MemAttributes { rdma_write: true, rdma_read: true }).unwrap();
+/// # let [a, b] = [(); 2].map(|()| nic.create_vi(tag, ViAttributes::default(), Cqs::default()).unwrap());
+/// use std::time::Duration;
+/// let nobody = nic.connect(a, Peer(0), 5, Some(Duration::from_millis(5)));
+/// assert_eq!(nobody, Err(ConnectError::NoMatch));
+/// nic.connect_peer_request(a, Peer(0), 6).unwrap();
+/// assert_eq!(nic.connect_peer_request(a, Peer(0), 7), Err(ConnectError::NotIdle));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {

@@ -15,6 +15,21 @@ use crate::registered::Registered;
 use crate::slab::{Slab, Slot};
 
 /// What a node counted.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+/// # use barewire::vmmc::*;
+/// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+/// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
+/// # let proxy = node.import(me, 1, None).unwrap();
+/// # let data = Memory::private(10);
+/// # data.write(0, b"0123456789");
+/// let transfer = node.send(proxy, 0, (&data, 0, 10), Notify::Tell).unwrap();
+/// node.finish(transfer, None).unwrap();
+/// let Counters { transfers, updates, dropped, .. } = node.counters();
+/// assert_eq!((transfers, updates, dropped), (1, 0, 0));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {

@@ -6,26 +6,103 @@ use barewire_core::{Peer, SendError, WaitError};
 use crate::slab::Slot;
 
 /// A buffer of ours that others may import.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+/// # use barewire::vmmc::*;
+/// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+/// let export: Export = node.export(&buffer, 1, Who::Anyone).unwrap();
+/// assert!(node.unexport(export).is_ok() && node.unexport(export).is_err());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Export(pub(super) Slot);
 
 /// A buffer of somebody else's that we may write to: the *proxy*.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+/// # use barewire::vmmc::*;
+/// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+/// node.export(&buffer, 1, Who::Anyone).unwrap();
+/// let proxy: Import = node.import(me, 1, None).unwrap();
+/// let transfer = node.send(proxy, 0, (&Memory::private(1), 0, 1), Notify::Quiet).unwrap();
+/// assert_eq!(node.finish(transfer, None), Ok(()));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Import(pub(super) Slot);
 
 /// A deliberate update under way.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+/// # use barewire::vmmc::*;
+/// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+/// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
+/// # let proxy = node.import(me, 1, None).unwrap();
+/// # let data = Memory::private(10);
+/// # data.write(0, b"0123456789");
+/// let transfers: Vec<Transfer> =
+///     (0..5).map(|at| node.send(proxy, at, (&data, at, 1), Notify::Quiet).unwrap()).collect();
+/// for transfer in transfers {
+///     node.finish(transfer, None).unwrap();
+/// }
+/// let mut there = [0; 5];
+/// buffer.read(0, &mut there);
+/// assert_eq!(&there, b"01234");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Transfer(pub(super) Slot);
 
 /// Local memory whose writes appear in an imported buffer by themselves.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+/// # use barewire::vmmc::*;
+/// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+/// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
+/// # let proxy = node.import(me, 1, None).unwrap();
+/// # let data = Memory::private(10);
+/// # data.write(0, b"0123456789");
+/// let binding: Binding = node.bind(proxy, (0, 50), std::time::Duration::from_millis(1)).unwrap();
+/// node.unbind(binding).unwrap();
+/// assert_eq!(node.write(binding, 0, b"late"), Err(TransferError::NoSuch));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Binding(pub(super) Slot);
 
 /// A place to which a transfer is re-aimed.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+/// # use barewire::vmmc::*;
+/// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+/// # let export = node.export_with(&buffer, 1, Who::Anyone, ExportOptions { redirectable: true }).unwrap();
+/// # let proxy = node.import(me, 1, None).unwrap();
+/// # let place = Memory::shared(10).unwrap();
+/// let redirection: Redirection = node.redirect(export, me, (&place, 0, 10)).unwrap();
+/// assert_eq!(node.redirect_done(redirection), None); // nobody has sent yet
+/// node.send(proxy, 0, (&Memory::private(4), 0, 4), Notify::Quiet).unwrap();
+/// assert_eq!(node.redirected(redirection, None).unwrap().len, 4);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Redirection(pub(super) Slot);
 
 /// What is special about an exported buffer.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+/// # use barewire::vmmc::*;
+/// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+/// let plain = node.export_with(&buffer, 1, Who::Anyone, ExportOptions::default()).unwrap();
+/// let refused = node.redirect(plain, me, (&Memory::shared(8).unwrap(), 0, 8));
+/// assert_eq!(refused, Err(RedirectError::NotRedirectable));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExportOptions {
     /// Transfers to it can be re-aimed ([`Vmmc::redirect`](super::Vmmc::redirect)). Every peer can then import it only once.
@@ -33,6 +110,23 @@ pub struct ExportOptions {
 }
 
 /// Whether a transfer is told to the owner.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+/// # use barewire::vmmc::*;
+/// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+/// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
+/// # let proxy = node.import(me, 1, None).unwrap();
+/// # let data = Memory::private(10);
+/// # data.write(0, b"0123456789");
+/// let (tell, told) = std::sync::mpsc::channel();
+/// node.set_notification(export, move |arrival| tell.send(arrival.len).unwrap()).unwrap();
+/// node.send(proxy, 0, (&data, 0, 3), Notify::Quiet).unwrap();
+/// node.send(proxy, 0, (&data, 0, 4), Notify::Tell).unwrap();
+/// let first = node.wait("word", None, |_| told.try_recv().ok()).unwrap();
+/// assert_eq!(first, 4); // of the other nobody is told
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Notify {
     /// Nobody is told: the data is there, and that is all.
@@ -43,6 +137,22 @@ pub enum Notify {
 }
 
 /// A transfer that has arrived in a buffer of ours.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+/// # use barewire::vmmc::*;
+/// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+/// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
+/// # let proxy = node.import(me, 1, None).unwrap();
+/// # let data = Memory::private(10);
+/// # data.write(0, b"0123456789");
+/// let (tell, told) = std::sync::mpsc::channel();
+/// node.set_notification(export, move |arrival| tell.send(*arrival).unwrap()).unwrap();
+/// node.send(proxy, 30, (&data, 0, 5), Notify::Tell).unwrap();
+/// let arrival = node.wait("word", None, |_| told.try_recv().ok()).unwrap();
+/// assert_eq!((arrival.export, arrival.from, arrival.offset, arrival.len), (export, me, 30, 5));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// The buffer.
@@ -56,6 +166,21 @@ pub struct Arrival {
 }
 
 /// How a redirection ended.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+/// # use barewire::vmmc::*;
+/// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+/// # let export = node.export_with(&buffer, 1, Who::Anyone, ExportOptions { redirectable: true }).unwrap();
+/// # let proxy = node.import(me, 1, None).unwrap();
+/// # let place = Memory::shared(10).unwrap();
+/// let redirection = node.redirect(export, me, (&place, 0, 10)).unwrap();
+/// while node.poll() > 0 {} // the sender hears of it
+/// node.send(proxy, 0, (&Memory::private(6), 0, 6), Notify::Quiet).unwrap();
+/// let Redirected { len, copies, .. } = node.redirected(redirection, None).unwrap();
+/// assert_eq!((len, copies), (6, 0));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Redirected {
     /// Bytes that came.
@@ -65,6 +190,20 @@ pub struct Redirected {
 }
 
 /// What happened to an import.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+/// # use barewire::vmmc::*;
+/// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+/// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
+/// # let proxy = node.import(me, 1, None).unwrap();
+/// # let data = Memory::private(10);
+/// # data.write(0, b"0123456789");
+/// node.unexport(export).unwrap();
+/// let news: Invalidated = node.wait("the news", None, Vmmc::next_event).unwrap();
+/// assert_eq!((news.import, news.peer, news.why), (proxy, me, Why::Unexported));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invalidated {
     /// Which.
@@ -76,6 +215,22 @@ pub struct Invalidated {
 }
 
 /// Why an import became invalid.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+/// # use barewire::vmmc::*;
+/// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+/// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
+/// # let proxy = node.import(me, 1, None).unwrap();
+/// # let data = Memory::private(10);
+/// # data.write(0, b"0123456789");
+/// node.unexport(export).unwrap();
+/// node.wait("the news", None, Vmmc::next_event).unwrap();
+/// let refused = node.send(proxy, 0, (&data, 0, 1), Notify::Quiet);
+/// assert_eq!(refused, Err(TransferError::Invalid(Why::Unexported)));
+/// assert_eq!(Why::PeerLost.to_string(), "its owner is gone");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Why {
@@ -88,6 +243,16 @@ pub enum Why {
 }
 
 /// Why a buffer was not exported, or something of ours not found.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+/// # use barewire::vmmc::*;
+/// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+/// node.export(&buffer, 7, Who::Anyone).unwrap();
+/// let twice = node.export(&buffer, 7, Who::Anyone).unwrap_err();
+/// assert_eq!(twice.to_string(), "another buffer is exported under number 7");
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportError {
@@ -106,6 +271,16 @@ pub enum ExportError {
 }
 
 /// Why a buffer was not imported.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+/// # use barewire::vmmc::*;
+/// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+/// use barewire::core::Peer;
+/// node.export(&buffer, 1, Who::Only(vec![Peer(9)])).unwrap(); // not for us
+/// assert_eq!(node.import(me, 1, None), Err(ImportError::Denied));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
@@ -136,6 +311,19 @@ pub enum ImportError {
 }
 
 /// Why bytes were not transferred. None of them was, unless the peer was lost meanwhile.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+/// # use barewire::vmmc::*;
+/// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+/// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
+/// # let proxy = node.import(me, 1, None).unwrap();
+/// # let data = Memory::private(10);
+/// # data.write(0, b"0123456789");
+/// assert_eq!(node.send(proxy, 0, (&data, 5, 6), Notify::Quiet), Err(TransferError::SourceRange));
+/// assert_eq!(node.send(proxy, 95, (&data, 0, 6), Notify::Quiet), Err(TransferError::OutOfRange));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransferError {
@@ -176,6 +364,20 @@ impl From<RegionError> for TransferError {
 }
 
 /// Why a redirection came to nothing, or was not made.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+/// # use barewire::vmmc::*;
+/// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+/// # let export = node.export_with(&buffer, 1, Who::Anyone, ExportOptions { redirectable: true }).unwrap();
+/// # let proxy = node.import(me, 1, None).unwrap();
+/// # let place = Memory::shared(10).unwrap();
+/// assert_eq!(node.redirect(export, me, (&place, 5, 6)), Err(RedirectError::Range));
+/// let redirection = node.redirect(export, me, (&place, 0, 10)).unwrap();
+/// node.send(proxy, 0, (&Memory::private(11), 0, 11), Notify::Quiet).unwrap();
+/// assert_eq!(node.redirected(redirection, None), Err(RedirectError::TooLong));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RedirectError {

@@ -2,20 +2,22 @@
 
 use std::time::{Duration, Instant};
 
-use barewire_core::region::{Memory, Rights, Who};
+use barewire_core::region::{Memory, Who};
 use barewire_core::wait::Waiting;
 use barewire_core::{Endpoint, Peer, SendError, WaitError};
 
-use super::bind::BindEntry;
 use super::engine::{Counters, Engine, ExportEntry, ImportEntry, ImportState, Importer, Stage, unimport};
 use super::names::{
-    Arrival, Binding, Export, ExportError, ExportOptions, Import, ImportError, Invalidated, Notify,
-    RedirectError, Redirected, Redirection, Transfer, TransferError, Why,
+    Arrival, Export, ExportError, ExportOptions, Import, ImportError, Invalidated, Notify, RedirectError,
+    Transfer, TransferError, Why,
 };
 use super::wire::Kind;
 use crate::deadline::{Deadline, napped};
 use crate::registered::CacheCounters;
 use crate::slab::Slot;
+
+mod bindings;
+mod redirections;
 
 /// Buffers that stay registered unless somebody says otherwise.
 const UTLB_CAPACITY: usize = 64;
@@ -28,6 +30,22 @@ const NAP: Duration = Duration::from_millis(1);
 ///
 /// It works while it is called: in [`Vmmc::poll`] and in everything that waits. Neighbours that write to a buffer of ours do not
 /// need that; everybody else does.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+/// # use barewire::vmmc::*;
+/// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+/// node.export(&buffer, 1, Who::Anyone).unwrap(); // the receiver's part
+/// let proxy = node.import(me, 1, None).unwrap(); // the sender's part
+/// let data = Memory::private(3);
+/// data.write(0, b"hey");
+/// let transfer = node.send(proxy, 97, (&data, 0, 3), Notify::Quiet).unwrap();
+/// node.finish(transfer, None).unwrap();
+/// let mut end = [0; 3];
+/// buffer.read(97, &mut end);
+/// assert_eq!(&end, b"hey");
+/// ```
 #[derive(Debug)]
 pub struct Vmmc {
     core: Endpoint,
@@ -38,11 +56,26 @@ pub struct Vmmc {
 
 impl Vmmc {
     /// A node on an endpoint of the core, which it takes over.
+    ///
+    /// ```
+    /// use barewire::core::{Config, Endpoint, job::Job};
+    /// use barewire::vmmc::Vmmc;
+    /// let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// assert_eq!(node.next_event(), None);
+    /// ```
     pub fn new(core: Endpoint) -> Vmmc {
         Vmmc { core, engine: Engine::new(UTLB_CAPACITY), blocked: 0 }
     }
 
     /// The endpoint of the core, to look at.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// assert_eq!((node.core().me().0, node.core().size()), (0, 1));
+    /// ```
     pub fn core(&self) -> &Endpoint {
         &self.core
     }
@@ -65,6 +98,19 @@ impl Vmmc {
     }
 
     /// What the cache of registered buffers did, and how many it holds.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// # let export = node.export_with(&buffer, 1, Who::Anyone, ExportOptions { redirectable: true }).unwrap();
+    /// # let proxy = node.import(me, 1, None).unwrap();
+    /// # let place = Memory::shared(10).unwrap();
+    /// node.redirect(export, me, (&place, 0, 10)).unwrap();
+    /// let (counted, held) = node.utlb();
+    /// assert_eq!((counted.misses, held), (1, 1)); // the place stays registered
+    /// ```
     pub fn utlb(&self) -> (CacheCounters, usize) {
         (self.engine.utlb.counters, self.engine.utlb.len())
     }
@@ -193,6 +239,17 @@ impl Vmmc {
     }
 
     /// What came of asking for a buffer; `None` while its owner has not answered. A refused import is freed.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// node.export(&buffer, 1, Who::Anyone).unwrap();
+    /// let proxy = node.import_request(me, 1).unwrap();
+    /// let answer = node.wait("an answer", None, |node| node.import_done(proxy)).unwrap();
+    /// assert_eq!(answer, Ok(()));
+    /// ```
     pub fn import_done(&mut self, import: Import) -> Option<Result<(), ImportError>> {
         let Some(entry) = self.engine.imports.get(import.0) else { return Some(Err(ImportError::NoSuch)) };
         match entry.state {
@@ -260,6 +317,20 @@ impl Vmmc {
     }
 
     /// Bytes of an imported buffer.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
+    /// # let proxy = node.import(me, 1, None).unwrap();
+    /// # let data = Memory::private(10);
+    /// # data.write(0, b"0123456789");
+    /// assert_eq!(node.import_len(proxy), Some(100));
+    /// node.unimport(proxy).unwrap();
+    /// assert_eq!(node.import_len(proxy), None);
+    /// ```
     pub fn import_len(&self, import: Import) -> Option<u64> {
         self.engine.imports.get(import.0)?.valid().ok().map(|valid| valid.key.len)
     }
@@ -324,6 +395,20 @@ impl Vmmc {
     }
 
     /// What became of a transfer; `None` while it is under way. Told once; until then the node remembers it.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
+    /// # let proxy = node.import(me, 1, None).unwrap();
+    /// # let data = Memory::private(10);
+    /// # data.write(0, b"0123456789");
+    /// let transfer = node.send(proxy, 0, (&data, 0, 10), Notify::Quiet).unwrap();
+    /// let done = node.wait("the end", None, |node| node.transfer_done(transfer)).unwrap();
+    /// assert_eq!(done, Ok(()));
+    /// ```
     pub fn transfer_done(&mut self, transfer: Transfer) -> Option<Result<(), TransferError>> {
         let outcome = match self.engine.transfers.get(transfer.0) {
             None => return Some(Err(TransferError::NoSuch)),
@@ -337,153 +422,43 @@ impl Vmmc {
     }
 
     /// Waits until a transfer has ended: its bytes are in the owner's memory, or not at all.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
+    /// # let proxy = node.import(me, 1, None).unwrap();
+    /// # let data = Memory::private(10);
+    /// # data.write(0, b"0123456789");
+    /// let transfer = node.send(proxy, 0, (&data, 3, 4), Notify::Quiet).unwrap();
+    /// assert_eq!(node.finish(transfer, None), Ok(()));
+    /// let mut there = [0; 4];
+    /// buffer.read(0, &mut there);
+    /// assert_eq!(&there, b"3456");
+    /// assert_eq!(node.finish(transfer, None), Err(TransferError::NoSuch)); // told once
+    /// ```
     pub fn finish(&mut self, transfer: Transfer, timeout: Option<Duration>) -> Result<(), TransferError> {
         self.wait("the end of a transfer", timeout, |node| node.transfer_done(transfer))?
     }
 
-    /// Binds memory of this node to a part (offset and length) of an imported buffer: what is written to the binding appears there,
-    /// with a neighbour at once, elsewhere within `every` as long as the node is polled. It may overtake deliberate updates.
-    ///
-    /// ```
-    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
-    /// # use barewire::vmmc::*;
-    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
-    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
-    /// node.export(&buffer, 1, Who::Anyone).unwrap();
-    /// let proxy = node.import(me, 1, None).unwrap();
-    /// let binding = node.bind(proxy, (10, 20), std::time::Duration::from_millis(1)).unwrap();
-    /// node.write(binding, 5, b"here").unwrap(); // and there, at 15
-    /// node.flush(binding, None).unwrap();
-    /// let mut there = [0; 4];
-    /// assert!(buffer.read(15, &mut there));
-    /// assert_eq!(&there, b"here");
-    /// ```
-    pub fn bind(
-        &mut self,
-        import: Import,
-        part: (u64, u64),
-        every: Duration,
-    ) -> Result<Binding, TransferError> {
-        let valid = self.engine.imports.get(import.0).ok_or(TransferError::NoSuch)?.valid()?;
-        if part.0.checked_add(part.1).is_none_or(|end| end > valid.key.len) {
-            return Err(TransferError::OutOfRange);
-        }
-        let near = self.wait("a neighbour's memory", Some(MAP_WITHIN), |node| {
-            match node.core.reach(valid.key, Rights::WRITE) {
-                Ok(Some(memory)) => Some(Ok(Some(memory.clone()))),
-                Ok(None) => node.core.goes_by_packets(valid.key).then_some(Ok(None)),
-                Err(error) => Some(Err(error)),
-            }
-        });
-        let near = match near {
-            Ok(near) => near?,
-            Err(WaitError::TimedOut) => None,
-            Err(error) => return Err(error.into()),
-        };
-        let entry = BindEntry::new(import.0, valid.key, part, every, near);
-        self.engine.bindings.insert(entry).map(Binding).ok_or(TransferError::TooMany)
-    }
-
-    /// Writes to bound memory.
-    #[inline]
-    pub fn write(&mut self, binding: Binding, at: u64, bytes: &[u8]) -> Result<(), TransferError> {
-        let Engine { bindings, imports, .. } = &mut self.engine;
-        let entry = bindings.get_mut(binding.0).ok_or(TransferError::NoSuch)?;
-        imports.get(entry.import).ok_or(TransferError::NoSuch)?.valid()?;
-        entry.write(&mut self.core, at, bytes)
-    }
-
-    /// The bound memory itself, and where in it the binding begins, for whoever writes by other means. With a neighbour it is the
-    /// owner's memory, and stays so when the owner takes its buffer back: look at [`Vmmc::next_event`]. Elsewhere a write of
-    /// what was there already is not seen.
-    pub fn binding_memory(&mut self, binding: Binding) -> Result<(Memory, u64), TransferError> {
-        Ok(self.engine.bindings.get_mut(binding.0).ok_or(TransferError::NoSuch)?.memory())
-    }
-
-    /// Sends what was written to a binding, and waits until the owner has it.
-    pub fn flush(&mut self, binding: Binding, timeout: Option<Duration>) -> Result<(), TransferError> {
-        let Engine { bindings, counters, .. } = &mut self.engine;
-        let entry = bindings.get_mut(binding.0).ok_or(TransferError::NoSuch)?;
-        entry.flush(&mut self.core, counters);
-        self.wait("the end of an automatic update", timeout, |node| {
-            match node.engine.bindings.get(binding.0) {
-                None => Some(Err(TransferError::NoSuch)),
-                Some(BindEntry { failed: Some(error), .. }) => Some(Err(*error)),
-                Some(entry) => entry.is_clean().then_some(Ok(())),
-            }
-        })?
-    }
-
-    /// Ends a binding. What was not flushed is not sent.
-    pub fn unbind(&mut self, binding: Binding) -> Result<(), TransferError> {
-        let entry = self.engine.bindings.remove(binding.0).ok_or(TransferError::NoSuch)?;
-        self.engine.orphans.extend(entry.ops);
-        Ok(())
-    }
-
-    /// Re-aims the next transfer of `from` to a redirectable buffer that has not been re-aimed: it goes into a place (memory, from where,
-    /// how many bytes at most). If it was too late for that, it is copied there.
-    ///
-    /// ```
-    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
-    /// # use barewire::vmmc::*;
-    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
-    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
-    /// let export = node.export_with(&buffer, 1, Who::Anyone, ExportOptions { redirectable: true }).unwrap();
-    /// let proxy = node.import(me, 1, None).unwrap();
-    /// let place = Memory::shared(64).unwrap();
-    /// let redirection = node.redirect(export, me, (&place, 32, 32)).unwrap();
-    /// while node.poll() > 0 {} // the sender hears of it in time
-    /// node.send(proxy, 0, (&Memory::private(8), 0, 8), Notify::Quiet).unwrap();
-    /// assert_eq!(node.redirected(redirection, None), Ok(Redirected { len: 8, copies: 0 }));
-    /// ```
-    pub fn redirect(
-        &mut self,
-        export: Export,
-        from: Peer,
-        place: (&Memory, u64, u64),
-    ) -> Result<Redirection, RedirectError> {
-        self.engine.redirect(&mut self.core, export, from, place)
-    }
-
-    /// What became of a redirection; `None` while its transfer has not come. Told once.
-    pub fn redirect_done(&mut self, redirection: Redirection) -> Option<Result<Redirected, RedirectError>> {
-        let Some(entry) = self.engine.redirections.get(redirection.0) else {
-            return Some(Err(RedirectError::NoSuch));
-        };
-        let outcome = entry.outcome?;
-        self.engine.redirections.remove(redirection.0);
-        Some(outcome)
-    }
-
-    /// Waits for the transfer that a redirection is for.
-    pub fn redirected(
-        &mut self,
-        redirection: Redirection,
-        timeout: Option<Duration>,
-    ) -> Result<Redirected, RedirectError> {
-        self.wait("a redirected transfer", timeout, |node| node.redirect_done(redirection))?
-    }
-
-    /// The next transfer to a redirectable buffer that is in the default buffer and that no redirection claimed.
-    ///
-    /// ```
-    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
-    /// # use barewire::vmmc::*;
-    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
-    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
-    /// let export = node.export_with(&buffer, 1, Who::Anyone, ExportOptions { redirectable: true }).unwrap();
-    /// let proxy = node.import(me, 1, None).unwrap();
-    /// node.send(proxy, 7, (&Memory::private(8), 0, 8), Notify::Quiet).unwrap();
-    /// let arrival = node.wait("a transfer", None, |node| node.next_arrival(export)).unwrap();
-    /// assert_eq!((arrival.offset, arrival.len), (7, 8));
-    /// ```
-    pub fn next_arrival(&mut self, export: Export) -> Option<Arrival> {
-        let importers = &mut self.engine.exports.get_mut(export.0)?.importers;
-        importers.iter_mut().find_map(|importer| importer.unclaimed.pop_front())
-    }
-
     /// Sets the handler that runs when a transfer to the buffer tells of itself. It runs in [`Vmmc::poll`] and in waits.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
+    /// # let proxy = node.import(me, 1, None).unwrap();
+    /// # let data = Memory::private(10);
+    /// # data.write(0, b"0123456789");
+    /// let (tell, told) = std::sync::mpsc::channel();
+    /// node.set_notification(export, move |arrival| tell.send((arrival.offset, arrival.len)).unwrap()).unwrap();
+    /// node.send(proxy, 10, (&data, 0, 7), Notify::Tell).unwrap();
+    /// assert_eq!(node.wait("word", None, |_| told.try_recv().ok()), Ok((10, 7)));
+    /// ```
     pub fn set_notification(
         &mut self,
         export: Export,
@@ -520,6 +495,16 @@ impl Vmmc {
     }
 
     /// Takes one block away; with the last one, what has queued runs. Says how many blocks are left.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// node.block_notifications();
+    /// node.block_notifications();
+    /// assert_eq!((node.unblock_notifications(), node.unblock_notifications()), (1, 0));
+    /// ```
     pub fn unblock_notifications(&mut self) -> u32 {
         self.blocked = self.blocked.saturating_sub(1);
         self.notify();
@@ -540,11 +525,44 @@ impl Vmmc {
     }
 
     /// The next import that became invalid.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
+    /// # let proxy = node.import(me, 1, None).unwrap();
+    /// # let data = Memory::private(10);
+    /// # data.write(0, b"0123456789");
+    /// assert_eq!(node.next_event(), None); // all is well
+    /// node.unexport(export).unwrap();
+    /// let event = node.wait("the news", None, Vmmc::next_event).unwrap();
+    /// assert_eq!(event.import, proxy);
+    /// ```
     pub fn next_event(&mut self) -> Option<Invalidated> {
         self.engine.events.pop_front()
     }
 
     /// Takes what has arrived, moves transfers, flushes bindings that are due and runs notifications. Never waits.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
+    /// # let proxy = node.import(me, 1, None).unwrap();
+    /// # let data = Memory::private(10);
+    /// # data.write(0, b"0123456789");
+    /// let transfer = node.send(proxy, 0, (&data, 0, 10), Notify::Quiet).unwrap();
+    /// while node.transfer_done(transfer).is_none() {
+    ///     node.poll();
+    /// }
+    /// let mut there = [0; 10];
+    /// buffer.read(0, &mut there);
+    /// assert_eq!(&there, b"0123456789");
+    /// ```
     pub fn poll(&mut self) -> usize {
         let took = self.advance();
         self.core.looked(took);
@@ -559,6 +577,16 @@ impl Vmmc {
     }
 
     /// Polls until `found` finds something, sleeping when there is nothing to do.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// use std::time::Duration;
+    /// assert_eq!(node.wait("what is there", None, |node| Some(node.core().size())), Ok(1));
+    /// assert!(node.wait("nothing", Some(Duration::from_millis(1)), |_| None::<()>).is_err());
+    /// ```
     pub fn wait<T>(
         &mut self,
         what: &'static str,
@@ -600,9 +628,6 @@ fn is_passing(error: ImportError, left: Option<Duration>) -> bool {
         _ => false,
     }
 }
-
-/// How long binding waits for a neighbour to hand its memory over.
-const MAP_WITHIN: Duration = Duration::from_secs(10);
 
 impl Engine {
     /// Moves what is under way.
