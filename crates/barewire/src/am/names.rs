@@ -403,6 +403,7 @@ pub enum ReplyError {
 /// assert_eq!(node.wait(bundle, Some(Duration::from_millis(1)), |_| false), Err(WaitError::TimedOut));
 /// node.free_bundle(bundle).unwrap();
 /// assert_eq!(node.wait_sema(bundle, None), Err(WaitError::NoSuchBundle));
+/// assert_eq!(node.wait(bundle, None, |_| false), Err(WaitError::NoSuchBundle));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -515,6 +515,7 @@ impl<S> Node<S> {
         timeout: Option<Duration>,
         mut done: impl FnMut(&mut S) -> bool,
     ) -> Result<(), WaitError> {
+        self.bundle(bundle).map_err(|_| WaitError::NoSuchBundle)?;
         self.wait_until(bundle.0, timeout, |_, tables| done(&mut tables.state))
     }
 

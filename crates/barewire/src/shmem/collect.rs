@@ -2,6 +2,7 @@
 
 use zerocopy::IntoBytes;
 
+use super::transfer::strided;
 use super::{Error, Plain, Shmem, Team};
 
 /// How values are combined.
@@ -214,11 +215,9 @@ impl Shmem {
         source_stride: usize,
         count: usize,
     ) -> Result<(), Error> {
-        let total = count * team.n_pes() as usize;
-        let last = total.saturating_sub(1);
-        if total > 0 && (last * stride >= into.len() || last * source_stride >= values.len()) {
-            return Err(Error::OUT_OF_RANGE);
-        }
+        let total = count.checked_mul(team.n_pes() as usize).ok_or(Error::OUT_OF_RANGE)?;
+        strided(into.len(), 0, stride, total)?;
+        strided(values.len(), 0, source_stride, total)?;
         let packed: Vec<T> = (0..total).map(|i| values[i * source_stride]).collect();
         let came = self.alltoall(team, &packed, count)?;
         came.into_iter().enumerate().for_each(|(i, value)| into[i * stride] = value);

@@ -275,7 +275,7 @@ impl Shmem {
 }
 
 /// Whether `count` elements, every `stride`th from `at` on, are among `len`.
-fn strided(len: usize, at: usize, stride: usize, count: usize) -> Result<(), Error> {
+pub(super) fn strided(len: usize, at: usize, stride: usize, count: usize) -> Result<(), Error> {
     if stride == 0 {
         return Err(Error::Mismatch("a stride is at least 1"));
     }

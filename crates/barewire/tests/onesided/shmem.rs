@@ -233,6 +233,10 @@ pub fn collectives_over_active_sets_and_teams(wire: &Wire) {
             let expected: Vec<u32> = ranks.iter().flat_map(|&from| [from * 10, me]).collect();
             assert_eq!(came, expected);
             let (mut into, spaced) = (vec![0; 2 * n], (0..3 * n as u32).collect::<Vec<_>>());
+            for (stride, count) in [(1 << 63, 2), (0, 1), (1, usize::MAX), (usize::MAX, 2)] {
+                let refused = shmem.alltoalls(team, &mut into, stride, &spaced, 1, count);
+                assert!(matches!(refused, Err(Error::Mismatch(_) | Error::Region(_))), "{refused:?}");
+            }
             shmem.alltoalls(team, &mut into, 2, &spaced, 3, 1).unwrap();
             assert!((0..n).all(|i| into[2 * i] == 3 * index && into[2 * i + 1] == 0));
             shmem.barrier(team).unwrap();
