@@ -1,16 +1,24 @@
-//! MPI: the parts of the Message Passing Interface that are pure computation.
-//!
-//! Nothing here sends a byte. Datatypes describe memory and turn it into bytes piece by piece, operations combine bytes,
-//! groups, infos, attributes and errors are plain values. A transport joins them by asking a [`Datatype`](datatype::Datatype)
-//! for the next piece of a message and writing it straight into wire memory.
-//!
-//! Counts, displacements and sizes are 64 bits wide everywhere; the C entry points with `int` counts only convert.
-
+//! MPI
 pub mod attr;
+mod buffer;
+mod collective;
+mod comm;
 pub mod datatype;
+mod engine;
 pub mod error;
+mod fault;
 mod float;
 pub mod group;
 pub mod info;
+mod message;
 pub mod op;
+mod request;
 pub mod topology;
+mod window;
+
+pub use crate::spmd::Plain;
+pub use comm::{Comm, launch, over, start};
+pub use fault::Error;
+pub use message::{Any, Message, Source, Status, Tag};
+pub use request::{Request, wait_all, wait_any, wait_some};
+pub use window::{AllLocked, Integer, Local, Lock, Locked, Window};
