@@ -109,7 +109,11 @@ struct Inner {
 impl fmt::Debug for Comm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Inner { rank, id, group, .. } = &*self.0;
-        f.debug_struct("Comm").field("rank", rank).field("id", id).field("group", group).finish_non_exhaustive()
+        f.debug_struct("Comm")
+            .field("rank", rank)
+            .field("id", id)
+            .field("group", group)
+            .finish_non_exhaustive()
     }
 }
 
@@ -196,7 +200,8 @@ impl Comm {
         let id = self.take_id(all.iter().map(|said| said[2] as u32).max().unwrap_or(0))?;
         let Some(color) = color else { return Ok(None) };
         let same = |(_, said): &(usize, &[i64; 3])| said[0] == i64::from(color);
-        let mut members: Vec<_> = all.iter().enumerate().filter(same).map(|(rank, said)| (said[1], rank)).collect();
+        let mut members: Vec<_> =
+            all.iter().enumerate().filter(same).map(|(rank, said)| (said[1], rank)).collect();
         members.sort_unstable();
         let rank = members.iter().position(|&(_, rank)| rank == self.0.rank as usize);
         let group = Group::new(members.iter().map(|&(_, rank)| self.0.group.members()[rank]));
@@ -373,19 +378,16 @@ impl Comm {
         mut readable: impl FnMut() -> F,
     ) -> Result<(), Error> {
         loop {
-            // A message more or less, then others have their turn.
-            let busy = self.0.engine.poll()? > 0;
-            let quiet = !busy && self.0.engine.with(|world| world.endpoint.doze())?;
-            let mut turn = false;
             let mut readable = pin!(readable());
-            let ready = std::future::poll_fn(|context| {
-                if quiet {
-                    return readable.as_mut().poll(context);
+            let ready = std::future::poll_fn(|context| match self.0.engine.serve(context.waker()) {
+                Ok(true) => readable.as_mut().poll(context).map_err(|error| Error::System(error.to_string())),
+                Ok(false) => {
+                    context.waker().wake_by_ref();
+                    Poll::Pending
                 }
-                context.waker().wake_by_ref();
-                if std::mem::replace(&mut turn, true) { Poll::Ready(Ok(())) } else { Poll::Pending }
+                Err(error) => Poll::Ready(Err(error)),
             });
-            ready.await.map_err(|error| Error::System(error.to_string()))?;
+            ready.await?;
         }
     }
 

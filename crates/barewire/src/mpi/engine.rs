@@ -37,6 +37,8 @@ pub(super) struct Engine {
     tasks: RefCell<Vec<Task>>,
     /// Somebody who waits here can go on.
     ready: Arc<AtomicBool>,
+    /// Who watches the endpoint's descriptor: it has to ask again to be woken after anybody else has made progress.
+    server: Cell<Option<Waker>>,
     /// The lowest number that no communicator of this process has had.
     pub next_id: Cell<u32>,
     pub me: Peer,
@@ -70,8 +72,8 @@ pub(super) struct Break {
     pub because_of: Peer,
     /// It is gone; otherwise it gave up.
     pub lost: bool,
-    /// We have told the other members.
-    passed_on: bool,
+    /// Since which call it is broken, as we have told the other members; as good as never if we have not.
+    told: u64,
 }
 
 impl Break {
@@ -133,23 +135,21 @@ impl Layer {
             return Flow::Distrust;
         };
         let because_of = Peer((whom >> 1) as u32);
-        self.note_break(context, Break { since, because_of, lost: whom & 1 == 1, passed_on: false });
+        self.note_break(context, Break { since, because_of, lost: whom & 1 == 1, told: u64::MAX });
         self.wake_all();
         Flow::Continue
     }
 
-    /// The earliest break of a communicator counts. True if the others have not been told by us.
-    fn note_break(&mut self, context: u32, news: Break) -> bool {
+    /// The earliest break of a communicator counts.
+    fn note_break(&mut self, context: u32, news: Break) -> Option<&mut Break> {
         if self.breaks.len() >= BREAKS_MAX && !self.breaks.contains_key(&context) {
-            return false;
+            return None;
         }
-        let known = self.breaks.entry(context).or_insert(Break { passed_on: false, ..news });
-        let passed_on = known.passed_on;
-        known.passed_on |= news.passed_on;
+        let known = self.breaks.entry(context).or_insert(news);
         if news.since < known.since {
-            *known = Break { passed_on: known.passed_on, ..news };
+            *known = Break { told: known.told, ..news };
         }
-        !passed_on
+        Some(known)
     }
 
     /// Why a collective call of a communicator cannot be finished, if so.
@@ -157,19 +157,21 @@ impl Layer {
         self.breaks.get(&context).filter(|known| known.since <= turn).map(Break::error)
     }
 
-    /// A communicator is of no use any more from a collective call on: remembers it, and tells the others once.
+    /// A communicator is of no use any more from a collective call on: remembers it, and tells the others, unless they know of an earlier one.
     #[cold]
     pub fn break_up(&mut self, endpoint: &mut Endpoint, group: &Group, context: u32, news: Break) {
-        if !self.note_break(context, Break { passed_on: true, ..news }) {
+        let Some(known) = self.note_break(context, news).filter(|known| known.since < known.told) else {
             return;
-        }
-        let word = [news.since, u64::from(news.because_of.0) << 1 | u64::from(news.lost)].map(u64::to_le_bytes);
-        let me = endpoint.me();
+        };
+        known.told = known.since;
+        let whom = u64::from(known.because_of.0) << 1 | u64::from(known.lost);
+        let (word, me) = ([known.since, whom].map(u64::to_le_bytes), endpoint.me());
         for &Process(other) in group.members().iter().filter(|other| other.0 != me.0) {
             // Whoever is gone too need not know.
             let _ = endpoint.reply(Peer(other), BREAK, u64::from(context), word.as_flattened());
         }
         endpoint.flush();
+        self.wake_all();
     }
 
     /// A break because of an error at this rank, or one that was told it.
@@ -179,7 +181,7 @@ impl Layer {
             Error::GaveUp(Process(other)) => (Peer(other), false),
             _ => (me, false),
         };
-        Break { since: turn, because_of, lost, passed_on: false }
+        Break { since: turn, because_of, lost, told: u64::MAX }
     }
 
     /// Wakes `waker` when the request has ended, or when somebody is lost or gives up.
@@ -296,6 +298,7 @@ impl Engine {
             world: RefCell::new(Some(World::new(endpoint, layer))),
             tasks: RefCell::new(Vec::new()),
             ready: Arc::new(AtomicBool::new(false)),
+            server: Cell::new(None),
             next_id: Cell::new(0),
             me,
             size,
@@ -326,6 +329,25 @@ impl Engine {
 
     /// Takes what has come, and everything as far as it goes. Never waits. Says how many packets it took.
     pub fn poll(&self) -> Result<usize, Error> {
+        let taken = self.make_progress()?;
+        self.call_server();
+        Ok(taken)
+    }
+
+    /// [`Engine::poll`] by who watches the endpoint's descriptor. True if there is nothing to do before that is readable; `waker` is called when
+    /// this has to be asked again all the same.
+    pub fn serve(&self, waker: &Waker) -> Result<bool, Error> {
+        let taken = self.make_progress()?;
+        self.server.set(Some(waker.clone()));
+        Ok(taken == 0 && self.with(|world| world.endpoint.doze())?)
+    }
+
+    #[inline]
+    fn call_server(&self) {
+        self.server.take().into_iter().for_each(Waker::wake);
+    }
+
+    fn make_progress(&self) -> Result<usize, Error> {
         let (taken, woken) = self.with(|world| {
             let taken = world.look();
             let layer = &mut world.hub.layer;
@@ -367,6 +389,7 @@ impl Engine {
         waiting: Waiting,
         done: &mut impl FnMut(&mut Endpoint, &mut Layer) -> bool,
     ) -> Result<(), Error> {
+        self.call_server();
         loop {
             self.run_tasks();
             let mut is_done = false;

@@ -229,9 +229,11 @@ impl Comm {
                 return Ok(Status { source: self.rank_of(from), tag, len: count::<T>(len)? });
             }
         }
-        let status = self.receive_slowly(values.as_mut_bytes(), |endpoint, layer, sink| {
-            layer.tagged.receive(endpoint, want, sink)
-        }, want.from)?;
+        let status = self.receive_slowly(
+            values.as_mut_bytes(),
+            |endpoint, layer, sink| layer.tagged.receive(endpoint, want, sink),
+            want.from,
+        )?;
         self.status::<T>(status, room)
     }
 

@@ -19,7 +19,7 @@ use crate::spmd::Phase;
 ///
 /// It goes on whenever anything of this process's MPI is called or polled. As a future it is woken when it has ended; see
 /// [`Comm::run`](super::Comm::run) and [`Comm::serve`](super::Comm::serve) for who makes progress meanwhile. One that is dropped does no harm: a
-/// send and a collective call go on by themselves, a receive whose message has not come is taken back.
+/// send and a collective call go on by themselves; a receive whose message has not come is taken back, and one whose message is arriving loses it.
 ///
 /// ```
 /// use barewire::mpi;
@@ -200,7 +200,8 @@ impl<R> Request<R> {
             Stage::Message(message) => {
                 let (request, from) = (message.request, &message.from);
                 let status = engine.with_layer(|endpoint, layer| match from {
-                    From::Any(group) if !layer.tagged.is_done(request) => match layer.alone(group, engine.me) {
+                    From::Any(group) if !layer.tagged.is_done(request) => match layer.alone(group, engine.me)
+                    {
                         Some(error) => {
                             layer.abandon(endpoint, request, true);
                             Err(error)

@@ -319,7 +319,11 @@ impl<L: Deliver> World<L> {
 }
 
 /// Takes the outcomes of what has ended, and says of how many.
-pub(super) fn reap(endpoint: &mut Endpoint, travelling: &mut Vec<Travelling>, failed: &mut Option<Error>) -> usize {
+pub(super) fn reap(
+    endpoint: &mut Endpoint,
+    travelling: &mut Vec<Travelling>,
+    failed: &mut Option<Error>,
+) -> usize {
     let before = travelling.len();
     travelling.retain(|Travelling { op, tell, .. }| {
         let Some(outcome) = endpoint.take(*op) else { return true };

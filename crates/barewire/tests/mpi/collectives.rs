@@ -3,6 +3,7 @@
 use barewire::mpi::group::Process;
 use barewire::mpi::{Any, Comm, Error};
 
+use crate::common::Meeting;
 use crate::kit::{Wire, scramble};
 use crate::{run, run_until_they_leave};
 
@@ -206,7 +207,8 @@ pub fn calls_that_do_not_wait_overlap(wire: &Wire) {
                 comm.all_reduce(&mut most, Ord::max).unwrap();
                 comm.send(&[me], (me + 1) % size, 0).unwrap();
                 comm.receive(&mut most, Any, 0).unwrap();
-                let parts = ranks(comm).flat_map(|rank| mine(rank, len * n)[me as usize * len..][..len].to_vec());
+                let parts =
+                    ranks(comm).flat_map(|rank| mine(rank, len * n)[me as usize * len..][..len].to_vec());
                 assert_eq!(theirs.wait().unwrap(), parts.collect::<Vec<_>>());
                 assert_eq!(part.wait().unwrap(), own());
                 assert_eq!(gathered.wait().unwrap(), if me == 0 { everybodys(comm, len) } else { vec![] });
@@ -252,9 +254,7 @@ pub fn wrong_arguments_do_nothing(wire: &Wire) {
         let nobody = Error::NoSuchRank { rank: 2, size: 2 };
         assert_eq!(comm.broadcast(&mut [0], 2), Err(nobody.clone()));
         assert_eq!(comm.ireduce(vec![0], 2, |a, _| a).unwrap_err(), nobody);
-        let length = |expected, got| move |error: Error| {
-            matches!(error, Error::Length { expected: e, got: g, .. } if (e, g) == (expected, got))
-        };
+        let length = |expected, got| move |error: Error| matches!(error, Error::Length { expected: e, got: g, .. } if (e, g) == (expected, got));
         assert!(length(4, 3)(comm.all_gather(&[1, 2], &mut [0; 3]).unwrap_err()));
         assert!(length(2, 3)(comm.all_to_all(&[1, 2, 3], &mut [0; 3]).unwrap_err()));
         assert!(length(2, 1)(comm.reduce_scatter(&[1], &[1], |a, _| a).unwrap_err()));
@@ -272,6 +272,7 @@ pub fn wrong_arguments_do_nothing(wire: &Wire) {
 
 pub fn a_member_that_dies_is_an_error_for_all(wire: &Wire) {
     for call in 0..5 {
+        let survivors = Meeting::new(3);
         run_until_they_leave(wire, 4, |comm| {
             let pair = comm.split(Some(comm.rank() / 2), 0).unwrap().unwrap();
             comm.barrier().unwrap();
@@ -291,23 +292,28 @@ pub fn a_member_that_dies_is_an_error_for_all(wire: &Wire) {
             if comm.rank() >= 2 {
                 pair.barrier().unwrap();
             }
+            // Who leaves at once is a loss of its own.
+            survivors.meet(|| comm.poll().unwrap());
         });
     }
 }
 
 pub fn a_member_that_dies_ends_calls_under_way(wire: &Wire) {
+    let (started, survivors) = (Meeting::new(4), Meeting::new(3));
     run_until_they_leave(wire, 4, |comm| {
         let one = comm.dup().unwrap();
-        if comm.rank() == 3 {
-            return;
-        }
-        let calls = vec![
-            one.iall_reduce(vec![1u64; 5000], |a, b| a + b).unwrap(),
-            one.iall_gather(vec![1; 10]).unwrap(),
-            one.ibroadcast(vec![1; 10], 3).unwrap(),
-        ];
+        let calls = (comm.rank() != 3).then(|| {
+            [
+                one.iall_reduce(vec![1u64; 5000], |a, b| a + b).unwrap(),
+                one.iall_gather(vec![1; 10]).unwrap(),
+                one.ibroadcast(vec![1; 10], 3).unwrap(),
+            ]
+        });
+        started.meet(|| comm.poll().unwrap());
+        let Some(calls) = calls else { return };
         for call in calls {
             assert_eq!(call.wait(), Err(Error::Lost(Process(3))));
         }
+        survivors.meet(|| comm.poll().unwrap());
     });
 }

@@ -1,6 +1,9 @@
 //! What holds for MPI programs in Rust, whatever the wire. To run the suite over another wire, add it at `suites!`.
 
 mod collectives;
+#[path = "../common/mod.rs"]
+#[allow(dead_code, reason = "patterns are for those who send bytes")]
+mod common;
 mod futures;
 #[path = "../onesided/kit.rs"]
 mod kit;

@@ -58,6 +58,7 @@ pub fn forgotten_requests_do_no_harm(wire: &Wire) {
         for round in 0..20 {
             // A receive that is dropped takes nothing away; a send that is dropped arrives.
             drop(comm.ireceive(vec![0; 100_000], other, 1).unwrap());
+            comm.barrier().unwrap();
             drop(comm.isend(vec![round; 100_000], other, 1).unwrap());
             drop(comm.ibarrier().unwrap());
             let (values, _) = comm.receive_vec::<u64>(other, 1).unwrap();

@@ -125,7 +125,8 @@ pub fn spans_of_two_sides(wire: &Wire) {
 pub fn requests_on_windows(wire: &Wire) {
     run(wire, 3, |comm| {
         let (me, window) = (comm.rank(), comm.window::<u64>(3000).unwrap());
-        let puts = (0..3).map(|rank| window.rput(rank, 1000 * me as usize, &vec![u64::from(me) + 1; 1000]).unwrap());
+        let puts =
+            (0..3).map(|rank| window.rput(rank, 1000 * me as usize, &vec![u64::from(me) + 1; 1000]).unwrap());
         mpi::wait_all(puts.collect::<Vec<_>>()).unwrap();
         comm.barrier().unwrap();
         let gets: Vec<_> = (0..3).map(|part| window.rget((me + 1) % 3, 1000 * part, 1000).unwrap()).collect();
@@ -169,7 +170,10 @@ pub fn what_is_not_there_is_an_error(wire: &Wire) {
         let bytes = comm.window::<u8>(4).unwrap();
         assert_eq!(bytes.accumulate(other, 0, &[1], |a, _| a), Err(Error::NotAWord { bytes: 1 }));
         assert_eq!(bytes.compare_and_swap(other, 0, 0, 1), Err(Error::NotAWord { bytes: 1 }));
-        assert_eq!(window.get_accumulate(other, 0, &[1], &mut [], |a, _| a).map_err(|error| error.to_string()), Err("elements as they were: 0 instead of 1".to_owned()));
+        assert_eq!(
+            window.get_accumulate(other, 0, &[1], &mut [], |a, _| a).map_err(|error| error.to_string()),
+            Err("elements as they were: 0 instead of 1".to_owned())
+        );
         window.fence().unwrap();
         assert!(window.local().to_vec().unwrap().iter().all(|&value| value == 0), "nothing was touched");
         // A window that one rank has no memory for nobody has.

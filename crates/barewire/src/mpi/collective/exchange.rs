@@ -130,7 +130,12 @@ impl Comm {
     ///     Ok::<(), mpi::Error>(())
     /// }).unwrap();
     /// ```
-    pub fn all_gather_varied<T: Plain>(&self, mine: &[T], all: &mut [T], counts: &[usize]) -> Result<(), Error> {
+    pub fn all_gather_varied<T: Plain>(
+        &self,
+        mine: &[T],
+        all: &mut [T],
+        counts: &[usize],
+    ) -> Result<(), Error> {
         check_parts("values of an all_gather_varied", self, counts, all.len())?;
         check_len("this rank's values of an all_gather_varied", mine.len(), counts[self.rank() as usize])?;
         self.collect(|call| async move { all_gather_varied(&call, mine, all, counts).await })

@@ -100,7 +100,13 @@ impl Call {
     }
 
     /// Sends to one rank while receiving from another.
-    async fn swap<T: Plain>(&self, to: usize, values: &[T], from: usize, len: usize) -> Result<Vec<T>, Error> {
+    async fn swap<T: Plain>(
+        &self,
+        to: usize,
+        values: &[T],
+        from: usize,
+        len: usize,
+    ) -> Result<Vec<T>, Error> {
         let received = self.start_receive(from, len)?;
         let sent = self.start_send(to, values)?;
         let (values, ()) = self.end(received).await?;
@@ -116,6 +122,8 @@ impl Call {
 
     /// The call's end: a failure is told to everybody, for whom there is no use in waiting then.
     fn close<R>(&self, outcome: Result<R, Error>) -> Result<R, Error> {
+        // Whoever gave up before may have left since; why it did is what counts.
+        let outcome = outcome.map_err(|error| self.broken().unwrap_or(error));
         if let (Err(error), Some(engine)) = (&outcome, self.engine.upgrade()) {
             let news = Layer::break_for(error, engine.me, self.turn);
             // Who has left the job tells nobody.
@@ -186,5 +194,4 @@ impl Comm {
     fn root(&self, root: u32) -> Result<usize, Error> {
         self.peer(root).map(|_| root as usize)
     }
-
 }

@@ -1,8 +1,8 @@
 //! Collective calls that do not wait: the same steps over vectors of their own, as requests.
 
+use super::check_len;
 use super::exchange::{all_gather, all_to_all, gather, room, scatter};
 use super::tree::{all_reduce, barrier, broadcast, reduce};
-use super::check_len;
 use crate::mpi::buffer::zeroed;
 use crate::mpi::comm::Comm;
 use crate::mpi::fault::Error;

@@ -89,7 +89,8 @@ impl Comm {
         let (memory, _) = mine?;
         let key = |[has, key @ ..]: [u8; 1 + Key::BYTES]| (has == 1).then(|| Key::from_bytes(key));
         let keys: Option<Vec<Key>> = all.into_iter().map(key).collect();
-        let keys = keys.ok_or_else(|| Error::System("another rank has no memory for the window".to_owned()))?;
+        let keys =
+            keys.ok_or_else(|| Error::System("another rank has no memory for the window".to_owned()))?;
         let blocks = Symmetric::among(memory, keys);
         Ok(Window { comm, blocks, spans: sync::Spans::default(), elements: PhantomData })
     }

@@ -189,9 +189,9 @@ impl<T: Plain> Window<T> {
             };
         }
         let members = self.comm.group().members();
-        let lost = self.engine().with_layer(|_, layer| {
-            members.iter().copied().find(|other| layer.is_gone(Peer(other.0)))
-        })?;
+        let lost = self
+            .engine()
+            .with_layer(|_, layer| members.iter().copied().find(|other| layer.is_gone(Peer(other.0))))?;
         lost.map_or(Ok(()), |process| Err(Error::Lost(process)))
     }
 
