@@ -43,7 +43,8 @@ use std::time::Duration;
 
 use barewire_core::region::{Key, Memory, Rights, Who};
 use barewire_core::wait::Waiting;
-use barewire_core::{Deliver, Endpoint, Flow, Incoming, Peer, PeerState, SendError};
+use barewire_core::{Ahead, Deliver, Endpoint, Flow, Incoming, Peer, PeerState, SendError};
+use barewire_sys::wirebuf::Places;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 pub use collective::Group;
@@ -53,7 +54,7 @@ pub use launch::launch;
 pub(crate) use operations::Phase;
 
 use mail::Mail;
-use operations::{SCRATCH_BYTES, Travelling};
+use operations::{SCRATCH_BYTES, Travelling, reap};
 
 /// Values that are their bytes: integers, floats, and arrays of them. What lies in shared memory may be any bytes, so any bytes must be a
 /// value; `zerocopy` proves that, for types of yours too.
@@ -251,7 +252,7 @@ impl<L: Deliver> World<L> {
         Ok(Symmetric { memory, keys })
     }
 
-    fn export(&mut self, bytes: usize) -> Result<(Memory, Key), Error> {
+    pub(crate) fn export(&mut self, bytes: usize) -> Result<(Memory, Key), Error> {
         let memory = Memory::shared(bytes).map_err(|error| Error::Memory(error.to_string()))?;
         let key = self.endpoint.export(&memory, Rights::ALL, Who::Anyone)?;
         Ok((memory, key))
@@ -274,7 +275,8 @@ impl<L: Deliver> World<L> {
     /// # }).unwrap();
     /// ```
     pub fn revoke(&mut self, memory: &Symmetric) -> bool {
-        memory.keys.get(self.rank() as usize).is_some_and(|&key| self.endpoint.revoke(key))
+        let mine = memory.keys.iter().find(|key| key.owner == self.endpoint.me());
+        mine.is_some_and(|&key| self.endpoint.revoke(key))
     }
 
     /// Takes what has arrived and serves the others. Never waits. Says how many packets it took.
@@ -361,6 +363,20 @@ impl<L: Deliver> World<L> {
         lost.map_or(Ok(()), |peer| Err(Error::Lost(peer)))
     }
 
+    /// Waits until `done`, which is asked whenever something may have happened and is told how many operations have ended meanwhile.
+    pub(crate) fn wait_until(
+        &mut self,
+        waiting: Waiting,
+        timeout: Option<Duration>,
+        mut done: impl FnMut(&mut Endpoint, &mut L, usize) -> bool,
+    ) -> Result<(), Error> {
+        let World { endpoint, hub, travelling, failed, .. } = self;
+        Ok(endpoint.wait_for(waiting, hub, timeout, |endpoint, hub| {
+            let ended = if travelling.is_empty() { 0 } else { reap(endpoint, travelling, failed) };
+            done(endpoint, &mut hub.layer, ended)
+        })?)
+    }
+
     /// Wakes `waker` when one of the operations under way has ended.
     pub(crate) fn wake_when_reaped(&mut self, waker: &Waker) {
         if !self.wakers.iter().any(|known| known.will_wake(waker)) {
@@ -396,6 +412,16 @@ impl<L: Deliver> Deliver for Hub<L> {
         self.layer.deliver(endpoint, packet)
     }
 
+    fn place<'a>(&'a mut self, ahead: &Ahead, places: &mut Places<'a>) {
+        if !Mail::owns(ahead.port) {
+            self.layer.place(ahead, places);
+        }
+    }
+
+    fn placed(&mut self, endpoint: &mut Endpoint, ahead: &Ahead) -> Flow {
+        self.layer.placed(endpoint, ahead)
+    }
+
     fn peer_lost(&mut self, endpoint: &mut Endpoint, peer: Peer) {
         self.mail.peer_gone(peer, !matches!(endpoint.peer_state(peer), PeerState::Left));
         self.layer.peer_lost(endpoint, peer);
@@ -426,6 +452,11 @@ pub struct Symmetric {
 }
 
 impl Symmetric {
+    /// A block that only some ranks have: this one's own, and the keys of all who do. What is said of ranks below is then of places among them.
+    pub(crate) fn among(memory: Memory, keys: Vec<Key>) -> Symmetric {
+        Symmetric { memory, keys }
+    }
+
     /// This rank's own block.
     ///
     /// ```

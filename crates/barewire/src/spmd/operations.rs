@@ -227,7 +227,7 @@ impl<L: Deliver> World<L> {
         len: u64,
     ) -> Result<bool, Error> {
         let key = memory.key(rank)?;
-        if rank == self.rank() {
+        if key.owner == self.endpoint.me() {
             // It may overlap with where it goes.
             return Ok(false);
         }
@@ -445,7 +445,11 @@ impl<L: Deliver> World<L> {
 }
 
 /// Takes the outcomes of what has ended, and says of how many.
-fn reap(endpoint: &mut Endpoint, travelling: &mut Vec<Travelling>, failed: &mut Option<Error>) -> usize {
+pub(super) fn reap(
+    endpoint: &mut Endpoint,
+    travelling: &mut Vec<Travelling>,
+    failed: &mut Option<Error>,
+) -> usize {
     let before = travelling.len();
     travelling.retain(|Travelling { op, tell, .. }| {
         let Some(outcome) = endpoint.take(*op) else { return true };

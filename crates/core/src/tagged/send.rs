@@ -1,7 +1,7 @@
 //! The sending side: at once, or offered first.
 
 use barewire_sys::userbuf::UserBuf;
-use barewire_sys::wirebuf::{Fill, WireMut};
+use barewire_sys::wirebuf::{Fill, WireMut, WireRef};
 
 use super::body::Source;
 use super::fetch::{Shown, until};
@@ -134,6 +134,28 @@ impl Tagged {
             Some(wire) => self.send_at_once(endpoint, to, envelope, bytes.len() as u64, wire),
             None => Ok(false),
         }
+    }
+
+    /// [`Tagged::send_now`] for bytes that are borrowed.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, job::Job, tagged::{Envelope, Tagged}};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let (me, mut tagged, envelope) = (endpoint.me(), Tagged::new(&endpoint), Envelope { context: 1, tag: 7 });
+    /// let mut got = [0; 5];
+    /// while tagged.send_bytes_now(&mut endpoint, me, envelope, b"hello") != Ok(true) {}
+    /// tagged.receive_now(&mut endpoint, me, envelope, 5, |mut packet| { packet.read(&mut got); }).unwrap();
+    /// assert_eq!(&got, b"hello");
+    /// ```
+    #[inline(always)]
+    pub fn send_bytes_now(
+        &mut self,
+        endpoint: &mut Endpoint,
+        to: Peer,
+        envelope: Envelope,
+        bytes: &[u8],
+    ) -> Result<bool, SendError> {
+        self.send_at_once(endpoint, to, envelope, bytes.len() as u64, WireRef::new(bytes))
     }
 
     /// Sends a message in one packet, if it is short and there are room and credit for it; false if nothing has happened.
