@@ -60,8 +60,8 @@ pub(super) struct Layer {
     woken: Vec<Waker>,
     /// Requests whose owner has gone; they are taken when they have ended.
     orphans: HashSet<Request>,
-    /// Peers to whom a link was asked for.
-    greeted: HashSet<Peer>,
+    /// Whether a link to each peer was asked for, or is there.
+    greeted: Vec<bool>,
 }
 
 /// Why a communicator is of no use for collective calls any more.
@@ -124,7 +124,7 @@ impl Layer {
             region_wakers: Vec::new(),
             woken: Vec::new(),
             orphans: HashSet::new(),
-            greeted: HashSet::new(),
+            greeted: vec![false; endpoint.size() as usize],
         }
     }
 
@@ -238,12 +238,11 @@ impl Layer {
     }
 
     /// Makes sure that the loss of a peer from whom something is awaited is noticed, though nothing was ever sent to it.
+    #[inline]
     pub fn greet(&mut self, endpoint: &mut Endpoint, peer: Peer) {
-        if !self.greeted.contains(&peer) {
-            let known = endpoint.peer_state(peer) != PeerState::Unknown;
-            if peer == endpoint.me() || known || endpoint.send(peer, HELLO, 0, &[]).is_ok() {
-                self.greeted.insert(peer);
-            }
+        if let Some(greeted) = self.greeted.get_mut(peer.0 as usize).filter(|greeted| !**greeted) {
+            let is_known = peer == endpoint.me() || endpoint.peer_state(peer) != PeerState::Unknown;
+            *greeted = is_known || endpoint.send(peer, HELLO, 0, &[]).is_ok();
         }
     }
 }

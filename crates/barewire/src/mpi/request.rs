@@ -328,7 +328,8 @@ pub fn wait_all<R>(requests: impl IntoIterator<Item = Request<R>>) -> Result<Vec
     outcomes.into_iter().collect()
 }
 
-/// Waits until one of them has ended, and says which and how. `None` if the outcomes of all have been taken.
+/// Waits until one of them has ended, and says which and how. `None` if the outcomes of all have been taken. Should the wait fail, say because
+/// time is up, its error is told for the first that has not ended.
 ///
 /// ```
 /// use barewire::mpi;
@@ -337,17 +338,28 @@ pub fn wait_all<R>(requests: impl IntoIterator<Item = Request<R>>) -> Result<Vec
 ///         return comm.send(&[comm.rank()], 0, 1);
 ///     }
 ///     let mut receives = vec![comm.ireceive(vec![0], 1, 1)?, comm.ireceive(vec![0], 2, 1)?];
-///     while let Some((at, outcome)) = mpi::wait_any(&mut receives)? {
+///     while let Some((at, outcome)) = mpi::wait_any(&mut receives) {
 ///         assert_eq!(outcome?.0, [at as u32 + 1]);
 ///     }
 ///     Ok(())
 /// }).unwrap();
 /// ```
-pub fn wait_any<R>(requests: &mut [Request<R>]) -> Result<Option<(usize, Result<R, Error>)>, Error> {
-    wait_for(requests, |requests, engine| first_end(requests, engine))
+pub fn wait_any<R>(requests: &mut [Request<R>]) -> Option<(usize, Result<R, Error>)> {
+    let first = requests.iter().position(|one| !matches!(one.stage, Stage::Taken))?;
+    let waited = engine(&requests[first].engine).and_then(|engine| {
+        let found = std::future::poll_fn(|context| match first_end(requests, &engine) {
+            Some(found) => Poll::Ready(Ok(found)),
+            None => match requests.iter().try_for_each(|one| one.wake_at_end(&engine, context.waker())) {
+                Ok(()) => Poll::Pending,
+                Err(error) => Poll::Ready(Err(error)),
+            },
+        });
+        engine.drive("the end of some request", found)?
+    });
+    Some(waited.unwrap_or_else(|error| (first, Err(error))))
 }
 
-/// Waits until some of them have ended, and says which and how: all that have. None if the outcomes of all have been taken.
+/// Waits until some of them have ended, and says which and how, like [`wait_any`]: all that have. None if the outcomes of all have been taken.
 ///
 /// ```
 /// use barewire::mpi;
@@ -356,43 +368,20 @@ pub fn wait_any<R>(requests: &mut [Request<R>]) -> Result<Option<(usize, Result<
 ///     let mut barriers = vec![comm.ibarrier()?, comm.ibarrier()?];
 ///     let mut ended = 0;
 ///     while ended < 2 {
-///         ended += mpi::wait_some(&mut barriers)?.len();
+///         ended += mpi::wait_some(&mut barriers).len();
 ///     }
-///     assert!(mpi::wait_some(&mut barriers)?.is_empty());
+///     assert!(mpi::wait_some(&mut barriers).is_empty());
 ///     Ok::<(), mpi::Error>(())
 /// }).unwrap();
 /// ```
-pub fn wait_some<R>(requests: &mut [Request<R>]) -> Result<Vec<(usize, Result<R, Error>)>, Error> {
-    let ended = wait_for(requests, |requests, engine| {
-        let mut ended = Vec::new();
-        while let Some(one) = first_end(requests, engine) {
-            ended.push(one);
-        }
-        (!ended.is_empty()).then_some(ended)
-    })?;
-    Ok(ended.unwrap_or_default())
+pub fn wait_some<R>(requests: &mut [Request<R>]) -> Vec<(usize, Result<R, Error>)> {
+    let first = wait_any(requests);
+    let Some(engine) = requests.first().and_then(|one| one.engine.upgrade()) else { return Vec::new() };
+    let more = std::iter::from_fn(|| first_end(requests, &engine));
+    first.into_iter().chain(more).collect()
 }
 
 fn first_end<R>(requests: &mut [Request<R>], engine: &Engine) -> Option<(usize, Result<R, Error>)> {
     let untaken = requests.iter_mut().enumerate().filter(|(_, one)| !matches!(one.stage, Stage::Taken));
     untaken.into_iter().find_map(|(at, one)| one.look(engine).map(|outcome| (at, outcome)))
-}
-
-/// Waits until `ended` finds something among requests whose outcomes have not all been taken.
-fn wait_for<R, E>(
-    requests: &mut [Request<R>],
-    mut ended: impl FnMut(&mut [Request<R>], &Engine) -> Option<E>,
-) -> Result<Option<E>, Error> {
-    let Some(first) = requests.iter().find(|one| !matches!(one.stage, Stage::Taken)) else { return Ok(None) };
-    let engine = engine(&first.engine)?;
-    let found = std::future::poll_fn(|context| {
-        if let Some(found) = ended(requests, &engine) {
-            return Poll::Ready(Ok(Some(found)));
-        }
-        match requests.iter().try_for_each(|one| one.wake_at_end(&engine, context.waker())) {
-            Ok(()) => Poll::Pending,
-            Err(error) => Poll::Ready(Err(error)),
-        }
-    });
-    engine.drive("the end of some request", found)?
 }

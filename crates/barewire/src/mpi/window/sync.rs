@@ -3,12 +3,13 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use barewire_core::Peer;
 use barewire_core::region::{Atomic, Width};
+use barewire_core::{Peer, PeerState};
 
 use super::Window;
+use crate::deadline::Deadline;
 use crate::mpi::fault::Error;
-use crate::mpi::group::Group;
+use crate::mpi::group::{Group, Process};
 use crate::spmd::Plain;
 
 /// How a window is locked.
@@ -150,6 +151,7 @@ impl<T: Plain> Window<T> {
 
     fn acquire(&self, rank: u32, how: Lock) -> Result<(), Error> {
         let (mut seen, mut pause, mut pauses) = (0, PAUSE_MIN, 0u32);
+        let deadline = Deadline::after(self.engine().with(|world| world.timeout())?);
         loop {
             let new = match how {
                 Lock::Exclusive if seen == 0 => Some(ALONE | u64::from(self.comm.rank())),
@@ -168,6 +170,9 @@ impl<T: Plain> Window<T> {
             // Somebody else was faster; what it left may do.
             seen = found;
             if in_the_way {
+                if deadline.left() == Some(Duration::ZERO) {
+                    return Err(Error::TimedOut);
+                }
                 self.engine().pause(pause)?;
                 (pause, pauses) = ((2 * pause).min(PAUSE_MAX), pauses + 1);
                 if pauses % PAUSES_A_LOOK == 0 {
@@ -188,10 +193,12 @@ impl<T: Plain> Window<T> {
                 Err(error) => Err(error),
             };
         }
+        // Who left in good order has given back what it had.
         let members = self.comm.group().members();
-        let lost = self
-            .engine()
-            .with_layer(|_, layer| members.iter().copied().find(|other| layer.is_gone(Peer(other.0))))?;
+        let lost = self.engine().with_layer(|endpoint, _| {
+            let is_lost = |other: &Process| matches!(endpoint.peer_state(Peer(other.0)), PeerState::Lost(_));
+            members.iter().copied().find(is_lost)
+        })?;
         lost.map_or(Ok(()), |process| Err(Error::Lost(process)))
     }
 
