@@ -109,7 +109,7 @@ impl Comm {
         })
     }
 
-    /// Receives values into a slice, from a rank or [`Any`](super::Any), with a tag or any. A shorter message leaves the rest of the slice as it is; a
+    /// Receives values into a slice, from a rank or [`Any`](super::Any)(super::Any), with a tag or any. A shorter message leaves the rest of the slice as it is; a
     /// longer one is an error, and its beginning is there.
     ///
     /// ```
