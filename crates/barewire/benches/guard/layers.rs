@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// A layer: its name, its sources, and its paths, each with those of the core that it stands on.
 type Layer = (&'static str, &'static [&'static str], &'static [(&'static str, &'static str)]);
 
-const LAYERS: [Layer; 11] = [
+const LAYERS: [Layer; 12] = [
     (
         "core",
         &["../core/src"],
@@ -39,11 +39,25 @@ const LAYERS: [Layer; 11] = [
     ("shmem", &["src/shmem"], &[("shmem get", "reach read"), ("shmem put", "reach write")]),
     ("ga", &["src/ga"], &[("ga put", "reach write")]),
     ("bmi", &["src/bmi"], &[("bmi send", "tagged send"), ("bmi take", "tagged take")]),
+    ("mpi", &MPI, &[("mpi send", "tagged send"), ("mpi take", "tagged take")]),
+];
+
+/// What of `src/mpi` is the layer; the rest is what C's has too.
+const MPI: [&str; 9] = [
+    "src/mpi/buffer.rs",
+    "src/mpi/collective",
+    "src/mpi/comm.rs",
+    "src/mpi/engine.rs",
+    "src/mpi/fault.rs",
+    "src/mpi/message.rs",
+    "src/mpi/names.rs",
+    "src/mpi/request.rs",
+    "src/mpi/window",
 ];
 
 /// Sources that several layers share.
 const SHARED: [(&str, &str); 3] = [
-    ("src/spmd", "under splitc, shmem and ga"),
+    ("src/spmd", "under splitc, shmem, ga and mpi"),
     ("src/registered.rs", "under am, via and vmmc"),
     ("src/slab.rs", "under via and vmmc"),
 ];
@@ -80,7 +94,8 @@ pub fn document(recorded: &BTreeMap<String, f64>, compiler: &str) -> std::io::Re
         );
     }
     text += ".\n\n- A *take* is everything after the send: progress, matching, the completion, posting the next receive, and the receiver's share of \
-             acknowledgements. For `tagged` and `bmi` it includes posting the receive.\n\
+             acknowledgements. For `tagged` and `bmi` it includes posting the receive; \
+             `mpi` receives without posting what is there already.\n\
              - *reach* is memory of a neighbour that is mapped: found by its key, copied, its owner nudged. *region put* is the same as an operation \
              with an end of its own.\n";
     let to = here.join("../../docs/layers.md");

@@ -20,6 +20,7 @@ use barewire::core::region::{Memory, Rights};
 use barewire::core::tagged::{Envelope, Mode, Received, Sink, Source, Tagged, Want};
 use barewire::core::{Config, Endpoint, Flow, Incoming, Peer, Port};
 use barewire::fm::{self, Fm, Handler};
+use barewire::mpi::{self, Comm};
 use classic::Access;
 
 /// More than this is a regression.
@@ -34,7 +35,7 @@ const WARM_UP: usize = 4;
 /// A path: its name, and what runs it with one of its halves counted, the seeded way or as it is.
 type Counted = (&'static str, fn(bool));
 
-const PATHS: [Counted; 27] = [
+const PATHS: [Counted; 29] = [
     ("message send", |_| message(Half::Send)),
     ("message take", |_| message(Half::Take)),
     ("am send", |seeded| am(Half::Send, seeded)),
@@ -62,6 +63,8 @@ const PATHS: [Counted; 27] = [
     ("ga put", |_| classic::ga()),
     ("bmi send", |_| classic::bmi(Half::Send)),
     ("bmi take", |_| classic::bmi(Half::Take)),
+    ("mpi send", |_| mpi(Half::Send)),
+    ("mpi take", |_| mpi(Half::Take)),
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -329,4 +332,15 @@ fn tagged(half: Half) {
         while a.progress(ta, usize::MAX) > 0 {}
     };
     play(half, &mut state, send, take);
+}
+
+fn mpi(half: Half) {
+    let send = |[a, _]: &mut [Comm; 2]| a.send(&[1u64], 1, 1).expect("there is room");
+    let take = |[_, b]: &mut [Comm; 2]| {
+        let mut into = [0u64];
+        for _ in 0..BATCH {
+            b.receive(&mut into, 0, 1).expect("all of a batch is there");
+        }
+    };
+    play(half, &mut pair().map(mpi::over), send, take);
 }
