@@ -468,6 +468,11 @@ impl Engine {
         Arc::new(Flag { is_up, ready: Arc::clone(&self.ready), thread: this_thread(), alarm })
     }
 
+    /// Whether nothing goes on meanwhile.
+    pub fn has_no_tasks(&self) -> bool {
+        self.tasks.borrow().is_empty()
+    }
+
     /// Takes every task that can go on as far as it goes.
     #[inline]
     fn run_tasks(&self) {

@@ -17,6 +17,8 @@ use std::task::Poll;
 use barewire_core::Peer;
 use barewire_core::tagged::{self, Envelope, Failure, Mode, Want};
 
+use zerocopy::IntoBytes;
+
 use super::buffer::{count, zeroed};
 use super::comm::Comm;
 use super::engine::{Engine, Layer, engine, failed};
@@ -37,11 +39,13 @@ pub(super) struct Call {
     rank: usize,
     context: u32,
     turn: u64,
+    /// The program does nothing else meanwhile.
+    waits: bool,
 }
 
 impl Call {
     pub fn new(engine: Weak<Engine>, group: Group, rank: u32, context: u32, turn: u64) -> Call {
-        Call { engine, group, rank: rank as usize, context, turn }
+        Call { engine, group, rank: rank as usize, context, turn, waits: false }
     }
 
     fn size(&self) -> usize {
@@ -95,6 +99,9 @@ impl Call {
     }
 
     async fn receive<T: Plain>(&self, from: usize, len: usize) -> Result<Vec<T>, Error> {
+        if let Some(values) = self.receive_now(from, len)? {
+            return Ok(values);
+        }
         let received = self.start_receive(from, len)?;
         self.end(received).await.map(|(values, ())| values)
     }
@@ -107,11 +114,27 @@ impl Call {
         from: usize,
         len: usize,
     ) -> Result<Vec<T>, Error> {
-        let received = self.start_receive(from, len)?;
         let sent = self.start_send(to, values)?;
-        let (values, ()) = self.end(received).await?;
+        let values = self.receive(from, len).await?;
         self.end(sent).await?;
         Ok(values)
+    }
+
+    /// Receives few values that come within a moment, if there is nothing else to be done in it: they are taken where they stand.
+    fn receive_now<T: Plain>(&self, from: usize, len: usize) -> Result<Option<Vec<T>>, Error> {
+        let engine = engine(&self.engine)?;
+        if !self.waits || len.saturating_mul(size_of::<T>()) > WHOLE_BYTES_MAX || !engine.has_no_tasks() {
+            return Ok(None);
+        }
+        let (from, envelope) = (self.peer(from), Envelope { context: self.context, tag: self.tag() });
+        let mut values = zeroed::<T>(len)?;
+        let bytes = values.as_mut_bytes();
+        let came = engine.with_layer(|endpoint, layer| {
+            layer.tagged.receive_now(endpoint, from, envelope, bytes.len(), |mut packet| {
+                packet.read(bytes);
+            })
+        })?;
+        came.map(|came| expect_len(count::<T>(came)?, len).map(|()| values)).transpose()
     }
 
     /// Why the call cannot be finished, if so.
@@ -164,7 +187,7 @@ impl Comm {
         &self,
         steps: impl FnOnce(Call) -> F,
     ) -> Result<R, Error> {
-        let call = self.begin()?;
+        let call = Call { waits: true, ..self.begin()? };
         let outcome = self.engine().drive("a collective call", steps(call.clone()));
         call.close(outcome.and_then(|outcome| outcome))
     }
