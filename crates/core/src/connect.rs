@@ -466,11 +466,14 @@ mod tests {
     use crate::wait::Waiting;
     use crate::{Config, Flow, Ignore, Incoming, Port};
 
+    fn two() -> [Endpoint; 2] {
+        let mut jobs = Job::threads(2).unwrap().into_iter();
+        [(); 2].map(|()| Endpoint::open(jobs.next().unwrap(), Config::default()).unwrap())
+    }
+
     #[test]
     fn one_that_only_listened_leaves_in_good_order() {
-        let mut ends =
-            Job::threads(2).unwrap().into_iter().map(|job| Endpoint::open(job, Config::default()).unwrap());
-        let (mut stays, mut leaves) = (ends.next().unwrap(), ends.next().unwrap());
+        let [mut stays, mut leaves] = two();
         while stays.send(Peer(1), Port(1), 0, b"hello").is_err() {
             leaves.progress(&mut Ignore, usize::MAX);
         }
@@ -482,9 +485,7 @@ mod tests {
 
     #[test]
     fn the_only_message_of_one_who_leaves_arrives_before_its_end() {
-        let mut ends =
-            Job::threads(2).unwrap().into_iter().map(|job| Endpoint::open(job, Config::default()).unwrap());
-        let (mut leaves, mut stays) = (ends.next().unwrap(), ends.next().unwrap());
+        let [mut leaves, mut stays] = two();
         while stays.send(Peer(0), Port(1), 0, b"done").is_err() {
             leaves.progress(&mut Ignore, usize::MAX);
         }

@@ -15,11 +15,9 @@
 //! # Ok::<(), barewire::mpi::error::Error>(())
 //! ```
 
-use super::datatype::{Basic, Datatype, Format, Kind};
+use super::datatype::{Basic, Format, Kind};
 use super::error::{Class, Error, Result};
 use super::float::{Wide, half_to_single, single_to_half};
-use std::fmt;
-use std::sync::Arc;
 
 /// `inout = input op inout`, element by element, for as many whole elements as both slices hold.
 ///
@@ -171,134 +169,6 @@ impl Builtin {
             Builtin::NoOp => Ok(|_, _| ()),
             _ => self.combine(basic),
         }
-    }
-}
-
-/// An operation: predefined, or the program's own.
-///
-/// ```
-/// use barewire::mpi::{datatype::Basic, op::{Builtin, Op, UserOp}};
-/// let or = Op::Builtin(Builtin::Bor);
-/// let same = Op::User(UserOp::new(true, |input, inout, _, _| inout.iter_mut().zip(input).for_each(|(b, a)| *b |= a)));
-/// for op in [or, same] {
-///     let mut bits = [0b0001];
-///     op.apply(&[0b1000], &mut bits, 1, &Basic::Byte.into())?;
-///     assert_eq!(bits, [0b1001]);
-/// }
-/// # Ok::<(), barewire::mpi::error::Error>(())
-/// ```
-#[derive(Debug, Clone)]
-pub enum Op {
-    /// Predefined; commutative.
-    Builtin(Builtin),
-    /// The program's own.
-    User(UserOp),
-}
-
-impl Op {
-    /// Whether the order of the operands does not matter.
-    ///
-    /// ```
-    /// use barewire::mpi::op::{Builtin, Op, UserOp};
-    /// assert!(Op::Builtin(Builtin::Sum).commutes());
-    /// let matrix_product = Op::User(UserOp::new(false, |_, _, _, _| ()));
-    /// assert!(!matrix_product.commutes());
-    /// ```
-    pub fn commutes(&self) -> bool {
-        match self {
-            Op::Builtin(_) => true,
-            Op::User(op) => op.commutes,
-        }
-    }
-
-    /// Combines `count` elements of `datatype`: `inout = input op inout`.
-    ///
-    /// Both slices begin at the true lower bound of their first element and span all of them. A predefined operation takes
-    /// predefined datatypes only.
-    ///
-    /// ```
-    /// use barewire::mpi::{datatype::{Basic, Datatype}, error::Class, op::{Builtin, Op}};
-    /// let product = Op::Builtin(Builtin::Prod);
-    /// let mut bytes = 6u64.to_ne_bytes();
-    /// product.apply(&7u64.to_ne_bytes(), &mut bytes, 1, &Basic::Uint64.into())?;
-    /// assert_eq!(u64::from_ne_bytes(bytes), 42);
-    /// let two = Datatype::contiguous(2, &Basic::Uint64.into())?;
-    /// assert_eq!(product.apply(&[0; 16], &mut [0; 16], 1, &two).unwrap_err().class(), Class::Op);
-    /// # Ok::<(), barewire::mpi::error::Error>(())
-    /// ```
-    pub fn apply(&self, input: &[u8], inout: &mut [u8], count: i64, datatype: &Datatype) -> Result<()> {
-        match self {
-            Op::Builtin(op) => {
-                let basic = datatype.as_basic().ok_or_else(|| {
-                    let what = format!("{} takes predefined datatypes only", op.name());
-                    Error::new(Class::Op, what)
-                })?;
-                op.combine(basic)?(input, inout);
-            }
-            Op::User(op) => (op.call)(input, inout, count, datatype),
-        }
-        Ok(())
-    }
-}
-
-/// The function of a [`UserOp`]: input, input and output, elements, their type.
-///
-/// ```
-/// use barewire::mpi::{datatype::{Basic, Datatype}, op::UserFunction};
-/// let swap_sign: Box<UserFunction> = Box::new(|input, inout, count, datatype| {
-///     assert_eq!(input.len() as i64, count * datatype.size());
-///     inout.iter_mut().zip(input).for_each(|(b, a)| *b = a.wrapping_neg());
-/// });
-/// let mut bytes = [0; 2];
-/// swap_sign(&[1, 255], &mut bytes, 2, &Datatype::from(Basic::Byte));
-/// assert_eq!(bytes, [255, 1]);
-/// ```
-pub type UserFunction = dyn Fn(&[u8], &mut [u8], i64, &Datatype) + Send + Sync;
-
-/// An operation made by the program.
-///
-/// ```
-/// use barewire::mpi::{datatype::Basic, op::{Op, UserOp}};
-/// let keep_left = Op::User(UserOp::new(false, |input, inout, _, _| inout.copy_from_slice(input)));
-/// let mut bytes = *b"right";
-/// keep_left.apply(b"left!", &mut bytes, 5, &Basic::Char.into())?;
-/// assert_eq!(&bytes, b"left!");
-/// assert!(!keep_left.commutes());
-/// # Ok::<(), barewire::mpi::error::Error>(())
-/// ```
-#[derive(Clone)]
-pub struct UserOp {
-    commutes: bool,
-    call: Arc<UserFunction>,
-}
-
-impl UserOp {
-    /// An operation that calls `function`; `commutes` says whether operands may be exchanged. It must be associative.
-    ///
-    /// ```
-    /// use barewire::mpi::{datatype::Basic, op::{Op, UserOp}};
-    /// // The longer of two strings of one width, by their first byte.
-    /// let longer = UserOp::new(true, |input, inout, _, _| {
-    ///     if input[0] > inout[0] {
-    ///         inout.copy_from_slice(input);
-    ///     }
-    /// });
-    /// let mut word = *b"\x02hi  ";
-    /// Op::User(longer).apply(b"\x04moin", &mut word, 5, &Basic::Char.into())?;
-    /// assert_eq!(&word, b"\x04moin");
-    /// # Ok::<(), barewire::mpi::error::Error>(())
-    /// ```
-    pub fn new(
-        commutes: bool,
-        function: impl Fn(&[u8], &mut [u8], i64, &Datatype) + Send + Sync + 'static,
-    ) -> UserOp {
-        UserOp { commutes, call: Arc::new(function) }
-    }
-}
-
-impl fmt::Debug for UserOp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UserOp").field("commutes", &self.commutes).finish_non_exhaustive()
     }
 }
 

@@ -168,10 +168,3 @@ fn the_better_value_brings_its_index_and_ties_take_the_lower() {
     };
     assert_eq!(apply(Builtin::Maxloc, Basic::ShortInt, short(-5, 0), short(4, 9)), short(4, 9));
 }
-
-#[test]
-fn predefined_operations_refuse_derived_types() {
-    let two = Datatype::contiguous(2, &Basic::Int.into()).unwrap();
-    let error = Op::Builtin(Builtin::Sum).apply(&[0; 8], &mut [0; 8], 1, &two).unwrap_err();
-    assert_eq!(error.class(), Class::Op);
-}

@@ -42,6 +42,12 @@ static void buffers(void) {
     FAILS(MPI_Allgather(&all[rank], 1, MPI_INT, all, 1, MPI_INT, comm), MPI_ERR_BUFFER);
     FAILS(MPI_Alltoall(all, 1, MPI_INT, all, 1, MPI_INT, comm), MPI_ERR_BUFFER);
     FAILS(MPI_Allreduce(all, MPI_IN_PLACE, 4, MPI_INT, MPI_SUM, comm), MPI_ERR_BUFFER);
+    /* Predefined operations are for predefined types. */
+    MPI_Datatype two;
+    MPI_Type_contiguous(2, MPI_INT, &two);
+    MPI_Type_commit(&two);
+    FAILS(MPI_Allreduce(all, mine, 1, two, MPI_SUM, comm), MPI_ERR_OP);
+    MPI_Type_free(&two);
     FAILS(MPI_Send(MPI_IN_PLACE, 1, MPI_INT, 0, 0, comm), MPI_ERR_BUFFER);
     FAILS(MPI_Reduce_local(all, all, 4, MPI_INT, MPI_SUM), MPI_ERR_BUFFER);
     FAILS(MPI_Reduce_local(MPI_IN_PLACE, all, 4, MPI_INT, MPI_SUM), MPI_ERR_BUFFER);
