@@ -7,9 +7,9 @@
 use barewire_sys::shuttle::Shuttle;
 use barewire_sys::wirebuf::WireRef;
 
-use crate::endpoint::Endpoint;
-use crate::incoming::{Incoming, Part};
-use crate::progress::Inbound;
+use crate::endpoint::{Endpoint, InboundSlot};
+use crate::incoming::{Deliver, Incoming, Part};
+use crate::progress::{Budget, Inbound};
 use crate::provider::Rx;
 use crate::provider::shm::{CHUNK_NAME_BYTES, RingRx};
 use crate::stream::OpenMessages;
@@ -233,6 +233,29 @@ impl Endpoint {
         followed
     }
 
+    /// One look of a wait. Who waits for one neighbour in a crowd looks mostly at what that has sent, a packet at a time: most looks are
+    /// in vain, and what others have sent, or the same one later, costs less once it has been asked for.
+    #[inline(always)]
+    pub(crate) fn look<D: Deliver>(&mut self, on: Option<Peer>, deliver: &mut D) -> usize {
+        match on {
+            Some(peer) if self.patience.yields() > 0 => self.look_at(peer, deliver),
+            _ => self.progress(deliver, usize::MAX),
+        }
+    }
+
+    #[inline(never)]
+    fn look_at<D: Deliver>(&mut self, peer: Peer, deliver: &mut D) -> usize {
+        let is_ring =
+            |slot: &InboundSlot| slot.inbound.as_ref().is_some_and(|link| matches!(link.rx, Rx::Ring(_)));
+        let Some(at) = self.expecting_from(peer).filter(|&at| is_ring(&self.inbound[at])) else {
+            return self.progress(deliver, usize::MAX);
+        };
+        self.expecting.in_a_row += 1;
+        let mut budget = Budget::new(1);
+        self.take_from(deliver, at, &mut budget);
+        budget.taken
+    }
+
     /// The place in the list of peers to receive from, if there is nothing else to do and it is not the others' turn.
     #[inline(always)]
     fn expecting_from(&mut self, from: Peer) -> Option<usize> {
@@ -294,4 +317,50 @@ fn follow_written(
         looks = patience;
     }
     followed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::Job;
+    use crate::wait::Waiting;
+    use crate::{Config, Ignore};
+
+    /// Three endpoints of a crowd that are connected: the one that waits, the one it waits for, and another.
+    fn crowd() -> [Endpoint; 3] {
+        let open = |job| Endpoint::open(Job { crowded: true, ..job }, Config::default()).unwrap();
+        let mut all: Vec<_> = Job::threads(3).unwrap().into_iter().map(open).collect();
+        for from in [1, 2] {
+            all[from].send(Peer(0), Port(1), 0, b"first").unwrap();
+        }
+        while all[0].stats().received < 2 {
+            for endpoint in &mut all {
+                endpoint.progress(&mut Ignore, usize::MAX);
+            }
+        }
+        all.try_into().unwrap()
+    }
+
+    #[test]
+    fn who_waits_for_one_in_a_crowd_leaves_what_others_sent_and_what_came_later() {
+        let [mut here, mut there, mut other] = crowd();
+        other.send(Peer(0), Port(1), 0, b"not asked for").unwrap();
+        (0..2).for_each(|_| there.send(Peer(0), Port(1), 0, b"asked for").unwrap());
+        let one = Waiting { what: "one message", on: Some(Peer(1)) };
+        // The first look may be everybody's turn.
+        here.expecting.in_a_row = 0;
+        here.rounds.made();
+        here.wait_for(one, &mut Ignore, None, |here, _| here.stats().received > 2).unwrap();
+        assert_eq!(here.stats().received, 3);
+        assert_eq!(here.progress(&mut Ignore, usize::MAX), 2);
+    }
+
+    #[test]
+    fn who_waits_for_one_in_a_crowd_hears_the_others_in_the_end() {
+        let [mut here, there, mut other] = crowd();
+        other.send(Peer(0), Port(1), 0, b"help").unwrap();
+        let one = Waiting { what: "one message", on: Some(Peer(1)) };
+        here.wait_for(one, &mut Ignore, None, |here, _| here.stats().received > 2).unwrap();
+        drop(there);
+    }
 }

@@ -149,7 +149,7 @@ impl Endpoint {
     }
 
     #[inline(always)]
-    fn take_from<D: Deliver>(&mut self, deliver: &mut D, at: usize, budget: &mut Budget) {
+    pub(crate) fn take_from<D: Deliver>(&mut self, deliver: &mut D, at: usize, budget: &mut Budget) {
         // Taken out while its packets are handled, so that handlers may use the endpoint; a handler that makes progress
         // itself finds the place empty and passes over it.
         // Links that end meanwhile leave the list, so the place may be gone.
@@ -542,7 +542,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    fn new(bytes: usize) -> Budget {
+    pub fn new(bytes: usize) -> Budget {
         Budget { left: isize::try_from(bytes).unwrap_or(isize::MAX), taken: 0, quit: false }
     }
 

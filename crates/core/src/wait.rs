@@ -42,7 +42,7 @@ const QUICK_LOOKS: u32 = 64;
 pub struct Waiting {
     /// What is waited for, such as "the end of a put".
     pub what: &'static str,
-    /// On whom it depends, if on one peer.
+    /// On whom it depends, if on one peer: where processes outnumber processors, mostly that one's packets are looked for.
     pub on: Option<Peer>,
 }
 
@@ -148,7 +148,7 @@ impl Endpoint {
                 if done(self, deliver) {
                     return Ok(());
                 }
-                if self.progress(deliver, usize::MAX) > 0 {
+                if self.look(waiting.on, deliver) > 0 {
                     clock.idle.end();
                     quiet = 0;
                 } else {

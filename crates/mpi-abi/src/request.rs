@@ -209,6 +209,12 @@ impl Requests {
         }
     }
 
+    /// On whom a plain receive depends that has not ended.
+    #[inline]
+    pub fn awaited(&self, tagged: &Tagged, handle: usize) -> Option<Peer> {
+        plain_receive::receive(handle).and_then(|receive| tagged.awaited(receive))
+    }
+
     /// Whether it is under way or ended, rather than not started.
     pub fn is_active(&self, handle: usize) -> bool {
         let inactive = |request: &Request| matches!(request.state, State::Inactive);

@@ -141,14 +141,16 @@ impl Net {
     /// Makes progress until `done` says so; tasks go on meanwhile.
     #[inline]
     pub fn wait(&self, what: &'static str, done: impl FnMut(&mut Layer) -> bool) -> Result<()> {
-        self.wait_then(what, done, |_| ())
+        self.wait_then(what, |_| None, done, |_| ())
     }
 
-    /// Makes progress until `done` says so, and then takes what came of it; tasks go on meanwhile.
+    /// Makes progress until `done` says so, and then takes what came of it; tasks go on meanwhile. `on` says whose message alone can end
+    /// the wait, if it is one process's.
     #[inline]
     pub fn wait_then<R>(
         &self,
         what: &'static str,
+        on: impl Fn(&Layer) -> Option<Peer>,
         mut done: impl FnMut(&mut Layer) -> bool,
         then: impl FnOnce(&mut Layer) -> R,
     ) -> Result<R> {
@@ -157,6 +159,7 @@ impl Net {
             let ended = Cell::new(false);
             let came = self.wait_inside(
                 what,
+                &on,
                 |layer| {
                     ended.set(done(layer));
                     ended.get() || (!self.tasks.is_empty() && self.tasks.can_go_on(layer))
@@ -175,6 +178,7 @@ impl Net {
     fn wait_inside<R>(
         &self,
         what: &'static str,
+        on: impl Fn(&Layer) -> Option<Peer>,
         mut done: impl FnMut(&mut Layer) -> bool,
         then: impl FnOnce(&mut Layer) -> R,
     ) -> Result<R> {
@@ -184,7 +188,7 @@ impl Net {
             Line::One(gate) => {
                 let mut inside = gate.enter()?;
                 let (endpoint, layer) = inside.as_deref_mut().ok_or_else(ended)?;
-                let waiting = Waiting { what, on: None };
+                let waiting = Waiting { what, on: on(layer) };
                 endpoint.wait_for(waiting, layer, None, done).map_err(wait_error)?;
                 // The program may compute for long now.
                 endpoint.flush();
@@ -383,8 +387,9 @@ impl Net {
     /// Waits until a request has ended; a truncated message is told by its status.
     #[inline]
     fn finish(&self, request: Request) -> Result<Status> {
+        let on = |layer: &Layer| layer.tagged.awaited(request);
         let done = |layer: &mut Layer| layer.tagged.is_done(request);
-        let status = self.wait_then("a message", done, |layer| layer.tagged.take(request))?;
+        let status = self.wait_then("a message", on, done, |layer| layer.tagged.take(request))?;
         let status = status.ok_or_else(|| Error::new(Class::Intern, "a request ended twice"))?;
         match status.failure {
             Some(Failure::Lost(peer)) => Err(send_error(SendError::Lost(peer))),

@@ -96,7 +96,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub const LOOSE: Link = Link { envelope: 0, from: Peer(u32::MAX), next: NONE, turn: 0 };
+    pub const LOOSE: Link = Link { envelope: 0, from: ANYBODY, next: NONE, turn: 0 };
 
     #[inline(always)]
     fn new(key: Key, turn: u64) -> Link {
@@ -106,6 +106,11 @@ impl Link {
     #[inline(always)]
     fn key(&self) -> Key {
         Key { envelope: self.envelope, from: self.from }
+    }
+
+    /// Whom a receive is from, if not from anybody.
+    pub fn awaited(&self) -> Option<Peer> {
+        Some(self.from).filter(|&from| from != ANYBODY)
     }
 
     /// Whom a receive is from, or a message; no peer's number if it is from anybody.
@@ -152,6 +157,8 @@ impl Key {
 
 /// The end of a chain.
 pub(crate) const NONE: u32 = u32::MAX;
+/// Whom a receive from anybody is from.
+const ANYBODY: Peer = Peer(u32::MAX);
 
 /// Chains of nodes that lie elsewhere: found by exact key in constant time, the earliest first.
 #[derive(Debug)]
@@ -296,7 +303,7 @@ impl Posted {
             return;
         }
         self.turn += 1;
-        let (from, tag) = (want.from.unwrap_or(Peer(u32::MAX)), want.tag.unwrap_or(-1));
+        let (from, tag) = (want.from.unwrap_or(ANYBODY), want.tag.unwrap_or(-1));
         let key = Key::new(from, Envelope { context: want.context, tag });
         *nodes[at as usize].link_mut() = Link::new(key, self.turn);
         self.wild.insert(self.turn, (want, at));

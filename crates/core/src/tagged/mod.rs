@@ -242,6 +242,27 @@ impl Tagged {
         self.requests.look(request)
     }
 
+    /// Whom the message of a receive [posted](Tagged::post_now) into a caller's buffer is to come from, while it has not come
+    /// and if not from anybody.
+    ///
+    /// ```
+    /// use barewire_core::tagged::{Envelope, Tagged};
+    /// # use barewire_sys::userbuf::UserBuf;
+    /// # use barewire_core::{Config, Endpoint, job::Job};
+    /// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+    /// let envelope = Envelope { context: 1, tag: 7 };
+    /// let receive = tagged.post_now(&endpoint, me, envelope, UserBuf::EMPTY, [0; 2]).unwrap();
+    /// assert_eq!(tagged.awaited(receive), Some(me));
+    /// tagged.send_now(&mut endpoint, me, envelope, UserBuf::EMPTY).unwrap();
+    /// endpoint.progress(&mut tagged, usize::MAX);
+    /// assert_eq!(tagged.awaited(receive), None, "it is there");
+    /// ```
+    #[inline]
+    pub fn awaited(&self, request: Request) -> Option<Peer> {
+        self.requests.awaited(request)
+    }
+
     /// What its owner noted of a receive that was [posted](Tagged::post_now) with a note, unless that has been taken.
     ///
     /// ```

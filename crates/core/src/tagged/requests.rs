@@ -447,6 +447,12 @@ impl Requests {
         }
     }
 
+    /// Whom a receive into a caller's buffer that waits for its message is from, if not from anybody.
+    #[inline]
+    pub fn awaited(&self, request: Request) -> Option<Peer> {
+        self.slot_of(request).filter(|slot| slot.stage == Stage::Posted)?.link.awaited()
+    }
+
     /// The whole of a message for the posted receive in `slot` has come; false, and nothing is done, if that is into something else than a
     /// caller's buffer, or into too little. Then [`Requests::fill_other`] is for it.
     #[inline(always)]

@@ -307,9 +307,10 @@ fn replace_ended(
 /// Waits for a request. The usual one is then forgotten and this is its status; any other is to be completed.
 #[inline]
 fn wait(anyone: &CommRef, handle: MPI_Request) -> Result<Option<Status>> {
+    let on = |layer: &Layer| layer.requests.awaited(&layer.tagged, handle.0);
     let done = |layer: &mut Layer| layer.requests.is_done(&layer.tagged, handle.0);
     let plain = |layer: &mut Layer| layer.requests.complete_plainly(&mut layer.tagged, handle.0);
-    anyone.net.wait_then("a request", done, plain)
+    anyone.net.wait_then("a request", on, done, plain)
 }
 
 #[inline]
