@@ -94,6 +94,36 @@ fn what_was_sent_arrives_while_its_sender_does_something_else() {
 }
 
 #[test]
+fn a_forked_child_is_refused_and_its_parents_messages_are_left_alone() {
+    let libraries = libraries("forked");
+    let program = compile("forked", &libraries);
+    for wire in ["BAREWIRE_TCP=0", "BAREWIRE_TCP=1"] {
+        let ran = on_ours(&program, &libraries, 2, wire);
+        ran.expect(0, "");
+        assert_eq!(ran.lines(), ["all are there"], "{wire}: {ran:#?}");
+    }
+}
+
+#[test]
+fn a_wait_that_lasts_says_whom_it_waits_for_whatever_others_send() {
+    let libraries = libraries("stuck");
+    let program = compile("stuck", &libraries);
+    let path = format!("LD_LIBRARY_PATH={}", libraries.display());
+    let program = program.to_str().expect("a path of ours is text");
+    for threads in [&[][..], &["threads"]] {
+        let with = |after: &str| {
+            let limit = format!("BAREWIRE_WATCHDOG={after}");
+            let ran = run(&[&["-n", "3", "env", &path, &limit, program], threads].concat());
+            ran.expect(0, "");
+            ran.err
+        };
+        let said = with("0.2");
+        assert!(said.contains("barewire: rank 0 ") && said.contains(" has waited 0."), "{threads:?}: {said}");
+        assert!(!with("0").contains("has waited"), "{threads:?}: it was not to be said");
+    }
+}
+
+#[test]
 fn abort_ends_all_ranks_with_its_code() {
     let libraries = libraries("abort");
     let ran = on_ours(&compile("abort", &libraries), &libraries, 3, "BAREWIRE_TCP=0");

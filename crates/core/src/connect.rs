@@ -11,6 +11,7 @@ use barewire_sys::rustix::io::Errno;
 
 use crate::Peer;
 use crate::endpoint::Endpoint;
+use crate::endpoint::outbox::Outbox;
 use crate::error::SendError;
 use crate::incoming::Deliver;
 use crate::job::{Directory, DirectoryEvent, JobId, JobKey};
@@ -21,7 +22,7 @@ use crate::provider::{Rx, Tx, local, shuttle};
 use crate::wire::Card;
 
 /// A stranger has this long to say hello.
-const HELLO_WITHIN: Duration = Duration::from_secs(2);
+pub(crate) const HELLO_WITHIN: Duration = Duration::from_secs(2);
 /// Strangers waited for at a time; further ones wait in the kernel.
 const PENDING_MAX: usize = 256;
 
@@ -62,7 +63,7 @@ fn host_id(key: &JobKey) -> [u8; 16] {
 #[derive(Debug)]
 pub(crate) struct Pending {
     socket: OwnedFd,
-    since: Instant,
+    pub since: Instant,
 }
 
 impl Endpoint {
@@ -284,8 +285,13 @@ impl Endpoint {
     fn accept(&mut self) {
         let doors = self.at_large.iter().flat_map(|large| &large.local_doors);
         for listener in self.local_listener.iter().chain(doors) {
-            while self.pending.len() < PENDING_MAX {
+            for _ in 0..PENDING_MAX {
                 let Some(socket) = local::accept(listener) else { break };
+                if self.pending.len() == PENDING_MAX {
+                    // Who has waited longest has said nothing; neighbours say hello as they come.
+                    let silent = self.pending.remove(0);
+                    self.poller.remove(&silent.socket);
+                }
                 let _ = self.poller.add(&socket, Source::Pending);
                 self.pending.push(Pending { socket, since: Instant::now() });
             }
@@ -406,7 +412,7 @@ impl Endpoint {
             entry.state = PeerState::Lost(reason);
         }
         entry.stats = stats;
-        entry.outbox.clear();
+        entry.outbox = Outbox::default();
         entry.refresh_fast();
         self.deferring.retain(|&other| other != peer);
         if let Tx::Ring(ring) = &mut entry.tx {

@@ -81,6 +81,11 @@ impl RecvCredit {
         self.arrived += bytes;
     }
 
+    /// Whether far more is held than the sender can have had credit for: a few windows, because what is control is never held up.
+    pub fn is_overdrawn(&self) -> bool {
+        self.arrived - self.done > self.window.max(CHARGE_MAX).saturating_mul(4)
+    }
+
     /// Bytes that arrived earlier are not held any more.
     #[inline]
     pub fn finish(&mut self, bytes: u64) {
@@ -122,6 +127,17 @@ mod tests {
         assert_eq!(credit.returned(50), Ok(()));
         assert_eq!(credit.returned(49), Err(Impossible), "counts only grow");
         assert_eq!(credit.outstanding(), 10);
+    }
+
+    #[test]
+    fn who_sends_far_more_than_its_credit_is_found_out() {
+        let mut credit = RecvCredit::new(1 << 20);
+        (0..4).for_each(|_| credit.arrive(1 << 20));
+        assert!(!credit.is_overdrawn());
+        credit.arrive(1);
+        assert!(credit.is_overdrawn());
+        credit.finish(1);
+        assert!(!credit.is_overdrawn());
     }
 
     #[test]

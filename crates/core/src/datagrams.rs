@@ -8,7 +8,7 @@ use crate::error::WaitError;
 use crate::filter::reliable::{DeadReason, State};
 use crate::incoming::Deliver;
 use crate::peer::PeerState;
-use crate::progress::{BATCH, Budget, EndReason, Handled};
+use crate::progress::{BATCH, Budget, EndReason, Handled, UNPAID};
 use crate::provider::datagram::{DatagramRx, DatagramTx, Datagrams, Wire, split};
 use crate::provider::sim::Turn;
 use crate::provider::tcp::charge;
@@ -219,6 +219,9 @@ impl Endpoint {
         let stats = &mut self.peers[from.index()].stats;
         stats.count_received(payload.len());
         stats.held += u64::from(kept);
+        if kept && rx.credit.is_overdrawn() {
+            return Handled::Nonsense(UNPAID);
+        }
         if let Some(count) = rx.credit.due() {
             self.return_datagram_credit(from, rx, count);
         }

@@ -11,7 +11,7 @@
 //! there.wait(&mut Ignore, None, |there, _| there.stats().received_bytes == 6).unwrap();
 //! ```
 
-mod outbox;
+pub(crate) mod outbox;
 
 use std::collections::VecDeque;
 use std::os::fd::{BorrowedFd, OwnedFd};

@@ -253,6 +253,9 @@ impl Endpoint {
         self.expecting.in_a_row += 1;
         let mut budget = Budget::new(1);
         self.take_from(deliver, at, &mut budget);
+        if budget.taken == 0 {
+            self.rounds.count_idle(1);
+        }
         budget.taken
     }
 
@@ -260,7 +263,7 @@ impl Endpoint {
     #[inline(always)]
     fn expecting_from(&mut self, from: Peer) -> Option<usize> {
         let busy = !self.deferring.is_empty() || !self.ops.sending.is_empty() || !self.serving.is_empty();
-        let wired = self.datagrams.is_some() || self.sockets.has_bundles();
+        let wired = self.datagrams.is_some() || self.sockets.has_bundles() || !self.guard.is_parent();
         if busy || wired || self.expecting.in_a_row >= IN_A_ROW_MAX || self.rounds.count(1) {
             self.expecting.in_a_row = 0;
             return None;

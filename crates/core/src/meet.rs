@@ -454,6 +454,7 @@ impl Endpoint {
             }
         }
         self.inbound.retain(|slot| slot.peer != peer);
+        self.turn = 0;
         self.sockets.unlink(peer);
         self.lost.retain(|&lost| lost != peer);
         let entry = &mut self.peers[peer.index()];

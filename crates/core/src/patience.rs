@@ -97,6 +97,11 @@ impl Idle {
         self.since = None;
     }
 
+    /// For how long nothing has come, as far as anybody has noted.
+    pub fn so_far(&self, now: Instant) -> Duration {
+        self.since.map_or(Duration::ZERO, |since| now - since)
+    }
+
     /// For how long nothing has come, if it is enough to sleep; otherwise the processor is offered to others once more. Where many
     /// want to run a single offer may take longer than that, and who sleeps at once would have looked only once.
     pub fn is_enough(&mut self, now: Instant, yield_for: Duration) -> Option<Duration> {

@@ -1,14 +1,15 @@
 //! What an endpoint knows about one peer.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use barewire_sys::rustix::process::Pid;
 use barewire_sys::shuttle::Shuttle;
 use std::ops::{Index, IndexMut};
 
+use crate::endpoint::outbox::Outbox;
 use crate::provider::{Tx, shuttle};
 use crate::stats::Stats;
-use crate::wire::{Card, Head};
+use crate::wire::Card;
 
 /// How a peer is doing.
 ///
@@ -52,7 +53,7 @@ pub(crate) struct PeerEntry {
     /// Set while a plain short message may go straight into a ring: connected by ring, nothing waiting in the outbox.
     pub fast: bool,
     /// Answers and control packets that found no room, in order.
-    pub outbox: VecDeque<(Head, Vec<u8>)>,
+    pub outbox: Outbox,
     /// A send found no room when this many lines had been given back: whoever sleeps meanwhile wants to be woken.
     pub starved_at: Option<u64>,
     pub next_stream: u32,
@@ -75,7 +76,7 @@ impl PeerEntry {
             shuttle: None,
             state: PeerState::Unknown,
             fast: false,
-            outbox: VecDeque::new(),
+            outbox: Outbox::default(),
             starved_at: None,
             next_stream: 0,
             card: None,

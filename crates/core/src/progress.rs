@@ -27,6 +27,9 @@ pub(crate) struct Inbound {
     pub open: OpenMessages,
 }
 
+/// What a peer sent that had no credit for it.
+pub(crate) const UNPAID: &str = "more than it has credit for";
+
 /// How handling one packet ended.
 pub(crate) enum Handled {
     Next,
@@ -49,7 +52,7 @@ impl From<Flow> for Handled {
 impl Endpoint {
     /// Takes packets that have arrived and hands them to `deliver`, until none are left, 64 of each peer have been taken, so that all get their
     /// turn, about `budget` bytes have been taken (the last packet may overshoot), or a handler says [`Flow::Quit`]. Never waits. Says how many
-    /// packets it took.
+    /// packets it took; none in a child of the process that opened the endpoint, whose they are.
     ///
     /// ```
     /// use barewire_core::{Config, Endpoint, Ignore, Port, job::Job};
@@ -63,6 +66,9 @@ impl Endpoint {
     #[inline]
     pub fn progress<D: Deliver>(&mut self, deliver: &mut D, budget: usize) -> usize {
         let mut budget = Budget::new(budget);
+        if !self.guard.is_parent() {
+            return 0;
+        }
         if self.datagrams.is_some() {
             self.receive_datagrams();
         }
@@ -265,6 +271,9 @@ impl Endpoint {
         let flow = deliver.deliver(self, Incoming::whole(from, port, imm, payload, &rx.hold));
         if rx.finish(len) {
             self.peers[from.index()].stats.held += 1;
+            if rx.overdrawn {
+                return Some(Flow::Distrust);
+            }
         }
         Some(flow)
     }
@@ -418,7 +427,7 @@ impl Endpoint {
         let stats = &mut self.peers[from.index()].stats;
         stats.count_received(len);
         stats.held += u64::from(kept);
-        handled
+        if rx.overdrawn { Handled::Nonsense(UNPAID) } else { handled }
     }
 
     /// Hands one packet of any kind to whom it concerns.

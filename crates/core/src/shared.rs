@@ -27,7 +27,7 @@ use crate::endpoint::Endpoint;
 use crate::error::WaitError;
 use crate::incoming::Deliver;
 use crate::patience::Idle;
-use crate::wait::Alarm;
+use crate::wait::{Alarm, Waiting};
 
 /// Looks before a yield at most: other threads want the lock.
 const LOOKS_MAX: u32 = 128;
@@ -161,10 +161,30 @@ impl<L: Deliver> Shared<L> {
     pub fn wait(
         &self,
         timeout: Option<Duration>,
+        done: impl FnMut(&mut Endpoint, &mut L) -> bool,
+    ) -> Result<(), WaitError> {
+        self.wait_for(Waiting { what: "what one of several threads needs", on: None }, timeout, done)
+    }
+
+    /// [`Shared::wait`], saying what for. The watchdog reports waits without a time limit: who set one, as servers do that look after other things
+    /// now and then, is told at its end.
+    ///
+    /// ```
+    /// # use barewire_core::{Config, Endpoint, Ignore, Port, WaitError, job::Job, shared::Shared, wait::Waiting};
+    /// # use std::time::Duration;
+    /// # let shared = Shared::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), Ignore).unwrap();
+    /// let news = Waiting { what: "news", on: None };
+    /// let no_news = shared.wait_for(news, Some(Duration::from_millis(1)), |endpoint, _| endpoint.stats().received > 0);
+    /// assert_eq!(no_news, Err(WaitError::TimedOut));
+    /// ```
+    pub fn wait_for(
+        &self,
+        waiting: Waiting,
+        timeout: Option<Duration>,
         mut done: impl FnMut(&mut Endpoint, &mut L) -> bool,
     ) -> Result<(), WaitError> {
         let mut idle = Idle::default();
-        let mut started: Option<Instant> = None;
+        let (mut started, mut report_after) = (None, timeout.map(|_| Duration::MAX));
         let (mut looks, yield_for) =
             self.with(|endpoint, _| (endpoint.patience.looks(), endpoint.config.yield_for));
         loop {
@@ -186,11 +206,16 @@ impl<L: Deliver> Shared<L> {
             if timeout.is_some_and(|timeout| waited >= timeout) {
                 return Err(WaitError::TimedOut);
             }
+            let due = self.with(|endpoint, _| {
+                let report = endpoint.report_wait(waiting, waited, idle.so_far(now), &mut report_after);
+                report.into_iter().chain(endpoint.deadline()).min()
+            });
             if idle.is_enough(now, yield_for).is_none() {
                 looks = self.with(|endpoint, _| endpoint.patience.yielded_at(now));
             } else {
-                let left = timeout.map_or(NAP, |timeout| timeout.saturating_sub(waited).min(NAP));
-                if self.sleep(left, &mut done)? {
+                let left = timeout.map(|timeout| timeout.saturating_sub(waited));
+                let longest = left.into_iter().chain(due).fold(NAP, Duration::min);
+                if self.sleep(longest, &mut done)? {
                     return Ok(());
                 }
             }

@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 use barewire_sys::rustix::net::{Shutdown, shutdown, sockopt};
 use barewire_sys::wirebuf::{Places, WireRef};
 
+use crate::connect;
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
 use crate::incoming::{Ahead, Deliver, Flow};
 use crate::meet::{Dial, Guest, HELLO_WITHIN};
 use crate::peer::PeerState;
 use crate::poller::Source;
-use crate::progress::{Budget, EndReason, Handled, Inbound};
+use crate::progress::{Budget, EndReason, Handled, Inbound, UNPAID};
 use crate::provider::tcp::pulse::{Beat, LOOK_EVERY};
 use crate::provider::tcp::{Split, TcpRx, charge, net};
 use crate::provider::{Class, Rx, Tx, local};
@@ -251,6 +252,9 @@ impl Endpoint {
         let stats = &mut self.peers[from.index()].stats;
         stats.count_received(len);
         stats.held += u64::from(kept);
+        if kept && rx.credit.is_overdrawn() {
+            return Handled::Nonsense(UNPAID);
+        }
         if let Some(count) = rx.credit.due() {
             self.return_credit(from, rx, count);
         }
@@ -464,8 +468,13 @@ impl Endpoint {
         let sockets = &self.sockets;
         let pulse = sockets.is_used().then_some(sockets.next_pulse);
         let guest = sockets.guests.iter().map(|guest| guest.since + HELLO_WITHIN).min();
-        let next =
-            pulse.into_iter().chain(guest).min().map(|at| at.saturating_duration_since(Instant::now()));
+        let pending = self.pending.iter().map(|pending| pending.since + connect::HELLO_WITHIN).min();
+        let next = pulse
+            .into_iter()
+            .chain(guest)
+            .chain(pending)
+            .min()
+            .map(|at| at.saturating_duration_since(Instant::now()));
         let dial = (!sockets.dials.is_empty()).then_some(DIAL_EVERY);
         let neighbours =
             self.inbound.iter().filter(|slot| slot.peer != self.me).count() > sockets.links.len();

@@ -29,6 +29,8 @@ use crate::provider::{Rx, Tx};
 
 /// Looks in quick succession; after these each is followed by a pause, for the sake of a processor's other thread.
 const QUICK_LOOKS: u32 = 64;
+/// Looks that found something before the wait looks at the clock all the same: there may be a time limit, or one who is gone.
+const BUSY_LOOKS: u32 = 4096;
 
 /// What a wait is for, in the words the watchdog will use.
 ///
@@ -143,14 +145,14 @@ impl Endpoint {
     ) -> Result<(), WaitError> {
         let mut looks = self.patience.looks();
         loop {
-            let mut quiet = 0;
-            while quiet < looks {
+            let (mut quiet, mut busy) = (0, 0);
+            while quiet < looks && busy < BUSY_LOOKS {
                 if done(self, deliver) {
                     return Ok(());
                 }
                 if self.look(waiting.on, deliver) > 0 {
                     clock.idle.end();
-                    quiet = 0;
+                    (quiet, busy) = (0, busy + 1);
                 } else {
                     if quiet >= QUICK_LOOKS {
                         std::hint::spin_loop();
@@ -192,26 +194,14 @@ impl Endpoint {
         if timeout.is_some_and(|timeout| now - started >= timeout) {
             return Err(WaitError::TimedOut);
         }
-        let Some(idle) = clock.idle.is_enough(now, self.config.yield_for) else {
+        let waited = now - started;
+        let report_within =
+            self.report_wait(waiting, waited, clock.idle.so_far(now), &mut clock.report_after);
+        if clock.idle.is_enough(now, self.config.yield_for).is_none() {
             return Ok(self.patience.yielded_at(now));
-        };
-        if self.report_wanted {
-            self.report_wanted = false;
-            let text = self.describe_wait(waiting, now - started, idle);
-            self.directory.report(&text);
         }
-        let mut longest = timeout.map(|timeout| timeout.saturating_sub(now - started));
-        if self.config.watchdog > Duration::ZERO {
-            let due = *clock.report_after.get_or_insert(self.config.watchdog);
-            if idle >= due {
-                let text = self.describe_wait(waiting, now - started, idle);
-                tracing::warn!("{text}");
-                eprintln!("{text}");
-                clock.report_after = Some(due * 2);
-            } else {
-                longest = Some(longest.map_or(due - idle, |longest| longest.min(due - idle)));
-            }
-        }
+        let left = timeout.map(|timeout| timeout.saturating_sub(waited));
+        let longest = left.into_iter().chain(report_within).min();
         let watch = clock.watching.then_some(done);
         self.sleep(deliver, longest, watch);
         Ok(1)
@@ -279,7 +269,6 @@ impl Endpoint {
         self.flush_before_sleep();
         let quiet = !self.found_room()
             && self.connecting.iter().all(|&to| self.is_dialling(to))
-            && self.pending.is_empty()
             && self.lost.is_empty()
             && self.inbound.iter_mut().all(|slot| match slot.inbound.as_mut().map(|link| &mut link.rx) {
                 Some(Rx::Ring(ring)) => ring.is_quiet(self.peers[slot.peer.index()].shuttle()),
@@ -303,6 +292,33 @@ impl Endpoint {
             self.bell.wake();
             self.dozing = false;
         }
+    }
+
+    /// Reports a wait that has lasted so long that somebody wants to know, or that somebody has asked about; `after` says when the next report is
+    /// due. Says how soon that is.
+    pub(crate) fn report_wait(
+        &mut self,
+        waiting: Waiting,
+        waited: Duration,
+        idle: Duration,
+        after: &mut Option<Duration>,
+    ) -> Option<Duration> {
+        if self.report_wanted {
+            self.report_wanted = false;
+            let text = self.describe_wait(waiting, waited, idle);
+            self.directory.report(&text);
+        }
+        if self.config.watchdog.is_zero() {
+            return None;
+        }
+        let due = after.get_or_insert(self.config.watchdog);
+        if waited >= *due {
+            let text = self.describe_wait(waiting, waited, idle);
+            tracing::warn!("{text}");
+            eprintln!("{text}");
+            *after = Some(waited.saturating_mul(2));
+        }
+        after.map(|after| after - waited)
     }
 
     /// Who waits for whom, and what is on its way.

@@ -169,5 +169,5 @@ fn end(world: &World, name: &'static str, fault: &Fault, code: c_int) -> ! {
             eprintln!("barewire: {rank}{name}: error {code} {string}; the error handler ends the job");
         }
     }
-    world.abort(code.clamp(1, 255))
+    world.abort(code.clamp(1, 255), &format!("{name} failed, and the error handler ends the job"))
 }

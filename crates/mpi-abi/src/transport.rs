@@ -197,7 +197,7 @@ impl Net {
             Line::Many(line) => {
                 let shared = line.read().unwrap_or_else(PoisonError::into_inner);
                 let shared = shared.as_ref().ok_or_else(ended)?;
-                shared.wait(None, &mut done).map_err(wait_error)?;
+                shared.wait_for(Waiting { what, on: None }, None, &mut done).map_err(wait_error)?;
                 Ok(shared.with(|endpoint, layer| {
                     endpoint.flush();
                     then(layer)
@@ -230,7 +230,7 @@ impl Net {
                 Line::Many(line) => {
                     let shared = line.read().unwrap_or_else(PoisonError::into_inner);
                     let shared = shared.as_ref().ok_or_else(self::ended)?;
-                    shared.wait(None, &mut look).map_err(wait_error)?;
+                    shared.wait_for(Waiting { what, on: None }, None, &mut look).map_err(wait_error)?;
                 }
             }
             if ended.get() {
@@ -415,7 +415,12 @@ impl Net {
         let mut lost = None;
         // SYNC ending: the thread that sets it is the one that reads it, or waits for nothing.
         let ending = self.ending.load(Ordering::Relaxed);
-        self.wait("another process to make a communicator", |layer| {
+        let what = if ending {
+            "all processes to call MPI_Finalize"
+        } else {
+            "the other processes of a collective call"
+        };
+        self.wait(what, |layer| {
             found = layer.tagged.claim(&want);
             lost =
                 layer.lost.iter().copied().find(|peer| Some(*peer) == from || (!ending && comm.has(*peer)));

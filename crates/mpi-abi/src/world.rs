@@ -258,9 +258,9 @@ impl World {
     }
 
     /// Ends every process of the job.
-    pub fn abort(&self, code: i32) -> ! {
+    pub fn abort(&self, code: i32, why: &str) -> ! {
         match self.job() {
-            Ok(job) => job.net.abort(code, "MPI_Abort"),
+            Ok(job) => job.net.abort(code, why),
             Err(_) => std::process::exit(code),
         }
     }

@@ -11,6 +11,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::Config;
 
@@ -28,6 +29,8 @@ pub const INTERFACE: &str = "BAREWIRE_INTERFACE";
 pub const PORT_RANGE: &str = "BAREWIRE_PORT_RANGE";
 /// TCP between processes of one host, too: `1`.
 pub const TCP: &str = "BAREWIRE_TCP";
+/// Seconds after which a wait is reported; 0 for never.
+pub const WATCHDOG: &str = "BAREWIRE_WATCHDOG";
 /// The number of ranks on this host.
 pub const LOCAL_SIZE: &str = "BAREWIRE_LOCAL_SIZE";
 /// The number of processors for them.
@@ -53,6 +56,10 @@ pub const KNOWN: &[(&str, &str)] = &[
     (INTERFACE, "network interface to use between hosts"),
     (TCP, "1: TCP also between processes of one host, in order to measure it"),
     (PORT_RANGE, "ports to listen on, first-last"),
+    (
+        WATCHDOG,
+        "seconds after which a wait says on standard error whom it waits for; 0 for never; default 10",
+    ),
 ];
 
 /// A snapshot of the variables that matter to start-up.
@@ -234,10 +241,26 @@ impl Environment {
     /// use barewire_core::boot::Environment;
     /// let environment = Environment::from_pairs([("BAREWIRE_TCP".into(), "1".into())])?;
     /// assert!(!environment.config()?.shm);
+    /// let patient = Environment::from_pairs([("BAREWIRE_WATCHDOG".into(), "0.5".into())])?;
+    /// assert_eq!(patient.config()?.watchdog.as_millis(), 500);
     /// # Ok::<(), barewire_core::boot::environment::EnvironmentError>(())
     /// ```
     pub fn config(&self) -> Result<Config, EnvironmentError> {
-        Ok(Config { shm: !self.flag(TCP)?, ..Config::default() })
+        let default = Config::default();
+        let watchdog = match self.get(WATCHDOG) {
+            None => default.watchdog,
+            Some(value) => {
+                let seconds =
+                    value.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+                let wrong = EnvironmentError::Value {
+                    name: WATCHDOG,
+                    value: value.to_owned(),
+                    expected: "seconds, or 0 for never",
+                };
+                seconds.ok_or(wrong)?
+            }
+        };
+        Ok(Config { shm: !self.flag(TCP)?, watchdog, ..default })
     }
 
     /// Whether a variable that is 1 or 0 is 1.

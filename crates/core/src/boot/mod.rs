@@ -146,6 +146,22 @@ pub enum BootError {
         /// What the system said.
         source: io::Error,
     },
+    /// Nobody could be reached at an address.
+    #[error("connecting to {address}: {source}")]
+    Connect {
+        /// Where.
+        address: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Whoever is at an address closed the connection instead of greeting us, as those do who hold another key.
+    #[error(
+        "{address} closed the connection without a greeting: does it hold the same key, and is it one of ours?"
+    )]
+    Unheard {
+        /// Where.
+        address: String,
+    },
     /// The launcher sent something that makes no sense.
     #[error("the launcher's connection carries nonsense: {0}")]
     Frame(#[from] frame::FrameError),

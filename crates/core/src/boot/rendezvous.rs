@@ -1,6 +1,6 @@
 //! Rendezvous: a plain place to meet, for programs that start by themselves.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -63,10 +63,15 @@ pub fn dial(
     deadline: Instant,
 ) -> Result<TcpStream, BootError> {
     let mut last = BootError::Timeout { doing: "connecting" };
+    let (started, mut told) = (Instant::now(), false);
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(last);
+        }
+        if !told && started.elapsed() >= TELL_AFTER {
+            told = true;
+            eprintln!("barewire: still trying, for {} s at most: {last}", left.as_secs());
         }
         let (connected, inbox) = mpsc::channel();
         for &address in addresses {
@@ -79,7 +84,9 @@ pub fn dial(
         }
         drop(connected);
         for (address, outcome) in inbox {
-            let proved = outcome.map_err(connecting).and_then(|stream| prove(stream, address, key, who));
+            let proved = outcome
+                .map_err(|source| BootError::Connect { address: address.to_string(), source })
+                .and_then(|stream| prove(stream, address, key, who));
             match proved {
                 Ok(stream) => return Ok(stream),
                 Err(error @ BootError::Stranger { .. }) if addresses.len() == 1 => return Err(error),
@@ -92,6 +99,12 @@ pub fn dial(
 
 /// Shows that both ends hold the key.
 fn prove(mut stream: TcpStream, address: SocketAddr, key: &JobKey, who: u32) -> Result<TcpStream, BootError> {
+    let connecting = |source: std::io::Error| match source.kind() {
+        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
+            BootError::Unheard { address: address.to_string() }
+        }
+        _ => BootError::Connect { address: address.to_string(), source },
+    };
     stream.set_read_timeout(Some(PROOF_TIMEOUT)).map_err(connecting)?;
     stream.set_write_timeout(Some(PROOF_TIMEOUT)).map_err(connecting)?;
     let caller = Caller::new(key.clone(), who, nonce().map_err(connecting)?);
@@ -106,13 +119,11 @@ fn prove(mut stream: TcpStream, address: SocketAddr, key: &JobKey, who: u32) -> 
     Ok(stream)
 }
 
-fn connecting(source: std::io::Error) -> BootError {
-    BootError::Io { doing: "connecting", source }
-}
-
 /// A member that takes whatever rank it is given.
 const ANYBODY: u32 = u32::MAX;
 const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
+/// After this long without success somebody wants to know why.
+const TELL_AFTER: Duration = Duration::from_secs(3);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 const PROOF_TIMEOUT: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(100);

@@ -1,5 +1,7 @@
 //! What finds no room: answers wait in the outbox, and whoever sleeps is woken when there is some.
 
+use std::collections::VecDeque;
+
 use barewire_sys::wirebuf::WireMut;
 
 use super::Endpoint;
@@ -7,6 +9,46 @@ use crate::Peer;
 use crate::error::SendError;
 use crate::provider::{Class, Tx};
 use crate::wire::Head;
+
+/// What may wait for one peer, in bytes: far more than layers of ours can owe, so that a peer that only asks and takes no answer costs no more.
+const BYTES_MAX: usize = 256 << 20;
+/// What a packet that waits takes beside its payload.
+const PACKET_BYTES: usize = 128;
+
+/// Packets that wait for room at one peer, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    packets: VecDeque<(Head, Vec<u8>)>,
+    bytes: usize,
+}
+
+impl Outbox {
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    fn front(&self) -> Option<&(Head, Vec<u8>)> {
+        self.packets.front()
+    }
+
+    /// False if more waits already than anybody can be owed.
+    #[must_use]
+    fn push(&mut self, head: Head, payload: Vec<u8>) -> bool {
+        self.bytes += PACKET_BYTES + payload.len();
+        self.packets.push_back((head, payload));
+        self.bytes <= BYTES_MAX
+    }
+
+    fn pop(&mut self) {
+        let gone = self.packets.pop_front();
+        self.bytes -= gone.map_or(0, |(_, payload)| PACKET_BYTES + payload.len());
+    }
+}
 
 impl Endpoint {
     /// Before sleeping: asks every receiver we found no room at to ring when it has some.
@@ -59,9 +101,13 @@ impl Endpoint {
         if peer.outbox.is_empty() {
             self.deferring.push(to);
         }
-        peer.outbox.push_back((head, payload));
+        let bounded = peer.outbox.push(head, payload);
         peer.stats.deferred += 1;
         peer.refresh_fast();
+        if !bounded {
+            self.lose(to, "it asks and takes no answers".to_owned());
+            return Err(SendError::Lost(to));
+        }
         Ok(())
     }
 
@@ -79,7 +125,7 @@ impl Endpoint {
                     return true;
                 }
                 peer.stats.count_sent(head.len as usize);
-                peer.outbox.pop_front();
+                peer.outbox.pop();
                 if peer.tx.wants_listing() {
                     self.sockets.list(to);
                 }
@@ -92,5 +138,23 @@ impl Endpoint {
         }
         self.deferring.extend(waiting);
         deferring.into_iter().for_each(|to| self.transmit_to(to));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Port;
+    use crate::wire::Kind;
+
+    #[test]
+    fn what_waits_is_counted_until_it_is_gone_and_bounded() {
+        let (mut outbox, most) = (Outbox::default(), BYTES_MAX / (PACKET_BYTES + 1024));
+        let head = Head { kind: Kind::Message, flags: 0, port: Port(1), len: 1024, w1: 0 };
+        assert!((0..most).all(|_| outbox.push(head, vec![0; 1024])));
+        outbox.pop();
+        assert!(outbox.push(head, vec![0; 1024]) && !outbox.push(head, vec![0; 1024]));
+        (0..=most).for_each(|_| outbox.pop());
+        assert_eq!((outbox.len(), outbox.bytes), (0, 0));
     }
 }

@@ -32,6 +32,10 @@ const STREAM: u32 = 3;
 pub(crate) const CHUNK_NAME_BYTES: usize = 8;
 /// Longest payload of any packet.
 pub(crate) const PACKET_BYTES_MAX: usize = CHUNK_BYTES;
+/// Letters read from a neighbour's socket before others have their turn.
+const LETTERS_MAX: usize = 64;
+/// Descriptors of a neighbour's regions that nobody has looked at yet; whose do not get in are asked for again.
+const PASSED_MAX: usize = 64;
 /// Chunks that go to one receiver between two looks at which it has given back: each look costs a cache miss here and another there.
 const CHUNKS_A_LOOK: usize = 8;
 
@@ -357,6 +361,8 @@ pub(crate) struct RingRx {
     pub hold: HoldSlot,
     /// Lines charged for frames that are still held.
     held: u64,
+    /// More is held than the ring has lines: the sender wrote over what was not free.
+    pub overdrawn: bool,
     /// The same for what the shuttle brought, by packets.
     pub shuttle_hold: HoldSlot,
     shuttle_held: u64,
@@ -377,6 +383,7 @@ impl RingRx {
             ringer,
             hold: HoldSlot::default(),
             held: 0,
+            overdrawn: false,
             shuttle_hold: HoldSlot::default(),
             shuttle_held: 0,
             closing: false,
@@ -481,6 +488,7 @@ impl RingRx {
         let kept = self.hold.take();
         if kept {
             self.held += self.ring.hold(len);
+            self.overdrawn |= self.held > (self.ring.memory().bytes() / LINE_BYTES) as u64;
         } else {
             self.pass(len);
         }
@@ -513,14 +521,15 @@ impl RingRx {
     /// Takes what the sender passed over the socket; says false if it has closed it.
     pub fn read_socket(&mut self) -> bool {
         let Some(socket) = &self.socket else { return true };
-        loop {
+        // However many it sends, others have their turn: what is left makes the socket be looked at again.
+        for _ in 0..LETTERS_MAX {
             match local::receive(socket) {
                 Ok(Some(local::Letter { bytes: tag, mut fds })) => {
                     let Some(fd) = fds.pop() else { continue };
                     if tag == b"pool" {
                         self.pool = self.pool.take().or_else(|| Segment::open(fd, false).ok());
                         self.pool.iter().for_each(pool::populate);
-                    } else if self.passed.len() < 64 {
+                    } else if self.passed.len() < PASSED_MAX {
                         self.passed.push((tag, fd));
                     }
                 }
@@ -531,13 +540,19 @@ impl RingRx {
                 }
             }
         }
+        true
     }
 
     /// Gets hold of the sender's pool before its first chunk: from the socket, or our own if we send to ourselves.
     #[cold]
     pub fn fetch_pool(&mut self, own: &mut Pool) {
         if self.socket.is_some() {
-            self.read_socket();
+            // It was passed before the packet that needs it, behind what else was.
+            for _ in 0..LETTERS_MAX {
+                if self.has_pool() || !self.read_socket() {
+                    break;
+                }
+            }
         } else {
             let fd = own.segment().ok().and_then(|pool| pool.read_only_fd().ok());
             self.pool = fd.and_then(|fd| Segment::open(fd, false).ok());

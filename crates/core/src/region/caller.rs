@@ -76,7 +76,7 @@ impl Endpoint {
             return self.put_direct(key, &mapped, offset, notice, bytes.len(), &mut WireRef::new(bytes));
         }
         let access = Access { slot: key.slot, nonce: key.nonce, offset, len };
-        if bytes.len() + PUT_PREFIX <= self.packet_room(key.owner)? {
+        if bytes.len() + PUT_PREFIX <= self.packet_room(key.owner)? && !self.is_putting(key.owner) {
             let op = self.start(key.owner, What::Answer)?;
             let head = put_head(op, bytes.len(), true, notice);
             let imm = notice.map_or(0, |(_, imm)| imm);
@@ -88,7 +88,7 @@ impl Endpoint {
             });
             return self.started(op, sent);
         }
-        // Longer than a packet: keep a copy until it is all sent. `put_from` does without.
+        // Longer than a packet, or behind one that is: keep a copy until it is all sent. `put_from` does without.
         let memory = Memory::private(bytes.len());
         let copied = memory.write(0, bytes);
         debug_assert!(copied, "the copy is as long as the original");
@@ -178,6 +178,7 @@ impl Endpoint {
             });
             return self.ended(key.owner, outcome.and_then(|after| after).map(|()| 0));
         }
+        self.behind_puts(key.owner)?;
         let access = Access { slot: key.slot, nonce: key.nonce, offset, len };
         let op = self.start(key.owner, What::Get { memory: into.clone(), at, len, got: 0 })?;
         let head =
@@ -207,6 +208,7 @@ impl Endpoint {
                 .and_then(|()| what.apply(&mapped.memory, offset, width));
             return self.ended(key.owner, outcome);
         }
+        self.behind_puts(key.owner)?;
         let access = Access { slot: key.slot, nonce: key.nonce, offset, len: width.bytes() };
         let op = self.start(key.owner, What::Answer)?;
         let len = (Access::BYTES + 24) as u32;
@@ -347,11 +349,33 @@ impl Endpoint {
         Ok(op)
     }
 
-    /// Sends more of the puts that have bytes left, as far as there is room.
+    /// Sends more of the puts that have bytes left, as far as there is room: none before another to the same peer that was there first.
     pub(crate) fn pump_puts(&mut self) {
         let mut sending = std::mem::take(&mut self.ops.sending);
-        sending.retain(|&op| self.pump_put(op).is_none());
+        let mut full: Vec<Peer> = Vec::new();
+        sending.retain(|&op| {
+            let Some(peer) = self.ops.get(op).map(|running| running.peer) else { return false };
+            let waits = full.contains(&peer) || self.pump_put(op).is_none();
+            if waits && !full.contains(&peer) {
+                full.push(peer);
+            }
+            waits
+        });
         self.ops.sending.extend(sending);
+    }
+
+    /// Whether a put to a peer has bytes left to send.
+    fn is_putting(&self, peer: Peer) -> bool {
+        let is_to = |op: &Op| self.ops.get(*op).is_some_and(|running| running.peer == peer);
+        self.ops.sending.iter().any(is_to)
+    }
+
+    /// What has no copy to be kept does not start while a put before it has bytes left to send.
+    fn behind_puts(&mut self, peer: Peer) -> Result<(), RegionError> {
+        if self.is_putting(peer) {
+            self.pump_puts();
+        }
+        if self.is_putting(peer) { Err(RegionError::Send(SendError::Full)) } else { Ok(()) }
     }
 
     /// Sends more of one put; `Some` when all of it is on its way, or it has ended.

@@ -121,9 +121,18 @@ impl Imports {
     /// A descriptor came in.
     pub fn arrived(&mut self, from: Peer, tag: &[u8], fd: OwnedFd) {
         let word = |at: usize| tag.get(at..at + 8)?.try_into().map(u64::from_le_bytes).ok();
-        if let (Some(op), Some(len)) = (word(0), word(8)) {
+        // Whoever passes more than was asked for would have us run out of descriptors.
+        let wanted = self.asked_of(from) > self.arrived.iter().filter(|arrived| arrived.from == from).count();
+        if let (Some(op), Some(len), true) = (word(0), word(8), wanted) {
             self.arrived.push(Arrived { from, op, len, fd });
         }
+    }
+
+    /// How many regions of a peer's we want to map.
+    fn asked_of(&self, peer: Peer) -> usize {
+        let asked =
+            |(key, import): (&(Peer, u32, u64), &Import)| key.0 == peer && matches!(import, Import::Asked);
+        self.known.iter().filter(|&entry| asked(entry)).count()
     }
 
     /// The owner answered our wish to map.
@@ -138,6 +147,11 @@ impl Imports {
         }
         let import = match (outcome, arrived) {
             (Ok(value), Some(arrived)) if value & 1 == 1 => map(arrived, value),
+            // Passed, and lost among too many at a time: the next operation asks again.
+            (Ok(value), None) if value & 1 == 1 => {
+                self.known.remove(&(from, slot, nonce));
+                return;
+            }
             _ => None,
         };
         // What was revoked meanwhile is nobody's use, but memory.
@@ -150,9 +164,7 @@ impl Imports {
     }
 
     pub fn forget(&mut self, peer: Peer) {
-        let asked =
-            |(key, import): (&(Peer, u32, u64), &Import)| key.0 == peer && matches!(import, Import::Asked);
-        self.asked -= self.known.iter().filter(|&entry| asked(entry)).count().min(self.asked);
+        self.asked -= self.asked_of(peer).min(self.asked);
         self.known.retain(|key, _| key.0 != peer);
         self.arrived.retain(|arrived| arrived.from != peer);
     }

@@ -1,6 +1,5 @@
 //! The owner's side: checks every packet from outside, then reads, writes or updates its own memory.
 
-use barewire_sys::memory::Memory;
 use barewire_sys::wirebuf::WireRef;
 
 use super::ops::OPS_A_PEER;
@@ -8,6 +7,7 @@ use super::{Atomic, RegionError, Rights};
 use crate::Peer;
 use crate::Port;
 use crate::endpoint::Endpoint;
+use crate::error::SendError;
 use crate::incoming::{Deliver, Flow, HoldSlot, Incoming};
 use crate::provider::{Class, Tx};
 use crate::wire::{Access, FLAG_LAST, FLAG_NOTICE, Head, Kind};
@@ -22,9 +22,7 @@ pub(crate) struct Serving {
 struct Serve {
     to: Peer,
     op: u64,
-    memory: Memory,
-    at: u64,
-    len: u64,
+    access: Access,
     sent: u64,
 }
 
@@ -89,19 +87,11 @@ impl Endpoint {
         let access = Access::from_words(words(payload)?)?;
         match self.exports.check(from, &access, Rights::READ) {
             Err(error) => self.acknowledge(from, head.w1, Err(error)),
-            Ok(export) => {
-                let memory = export.memory.clone();
+            Ok(_) => {
                 if self.serving.gets.iter().filter(|serve| serve.to == from).count() >= OPS_A_PEER as usize {
                     return None;
                 }
-                self.serving.gets.push(Serve {
-                    to: from,
-                    op: head.w1,
-                    memory,
-                    at: access.offset,
-                    len: access.len,
-                    sent: 0,
-                });
+                self.serving.gets.push(Serve { to: from, op: head.w1, access, sent: 0 });
                 self.serve();
             }
         }
@@ -111,38 +101,47 @@ impl Endpoint {
     /// Sends what others wait for, as far as there is room.
     pub(crate) fn serve(&mut self) {
         let mut gets = std::mem::take(&mut self.serving.gets);
-        gets.retain_mut(|get| {
-            while let Ok(room) = self.packet_room(get.to) {
-                let n = (get.len - get.sent).min(room.saturating_sub(8) as u64);
-                if n == 0 && get.len > 0 {
-                    return true;
-                }
-                let last = get.sent + n == get.len;
-                let head = Head {
-                    kind: Kind::Data,
-                    flags: if last { FLAG_LAST } else { 0 },
-                    port: Port(0),
-                    len: n as u32 + 8,
-                    w1: get.op,
-                };
-                let start = (get.at + get.sent) as usize;
-                let sent = self.send_packet(get.to, head, Class::Data, |wire| {
-                    wire.write_u64(get.sent);
-                    if let Some(mut bytes) = get.memory.wire_ref(start, n as usize) {
-                        wire.write_from(&mut bytes);
-                    }
-                });
-                if sent.is_err() {
-                    return true;
-                }
-                get.sent += n;
-                if last {
+        gets.retain_mut(|get| self.serve_one(get));
+        self.serving.gets.extend(gets);
+    }
+
+    /// Sends more of what somebody wants to get; false when there is no more to be sent. What was revoked meanwhile is not.
+    fn serve_one(&mut self, get: &mut Serve) -> bool {
+        loop {
+            let room = match self.packet_room(get.to) {
+                Ok(room) => room,
+                Err(error) => return error == SendError::Full,
+            };
+            let memory = match self.exports.check(get.to, &get.access, Rights::READ) {
+                Ok(export) => export.memory.clone(),
+                Err(error) => {
+                    self.acknowledge(get.to, get.op, Err(error));
                     return false;
                 }
+            };
+            let len = get.access.len;
+            let n = (len - get.sent).min(room.saturating_sub(8) as u64);
+            if n == 0 && len > 0 {
+                return true;
             }
-            true
-        });
-        self.serving.gets.extend(gets);
+            let last = get.sent + n == len;
+            let flags = if last { FLAG_LAST } else { 0 };
+            let head = Head { kind: Kind::Data, flags, port: Port(0), len: n as u32 + 8, w1: get.op };
+            let start = (get.access.offset + get.sent) as usize;
+            let sent = self.send_packet(get.to, head, Class::Data, |wire| {
+                wire.write_u64(get.sent);
+                if let Some(mut bytes) = memory.wire_ref(start, n as usize) {
+                    wire.write_from(&mut bytes);
+                }
+            });
+            if let Err(error) = sent {
+                return error == SendError::Full;
+            }
+            get.sent += n;
+            if last {
+                return false;
+            }
+        }
     }
 
     /// An atomic update. `None` if it makes no sense.

@@ -384,7 +384,7 @@ impl Tagged {
     #[cold]
     pub(super) fn keep(&mut self, from: Peer, envelope: Envelope, message: Unexpected) -> Flow {
         let peer = &mut self.peers[from.index()];
-        peer.kept += message.charge();
+        peer.kept = peer.kept.saturating_add(message.charge());
         peer.offers += u32::from(message.is_offer());
         if peer.kept > self.credit.saturating_mul(KEPT_CREDITS_MAX) || peer.offers > OFFERS_MAX {
             return Flow::Distrust;
@@ -541,7 +541,7 @@ impl Tagged {
     #[inline]
     pub(super) fn give_back(&mut self, endpoint: &mut Endpoint, to: Peer, bytes: u64) {
         let peer = &mut self.peers[to.index()];
-        peer.owed += bytes;
+        peer.owed = peer.owed.saturating_add(bytes);
         if peer.owed >= self.credit / 4 {
             let owed = std::mem::take(&mut peer.owed);
             let _ = endpoint.tell(to, CREDIT, owed);

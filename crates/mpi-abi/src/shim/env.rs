@@ -46,7 +46,7 @@ shims! {
 
     fn PMPI_Abort(comm: MPI_Comm, errorcode: c_int) on comm {
         eprintln!("barewire: MPI_Abort was called with error code {errorcode} on communicator {:#x}", comm.0);
-        world().abort(errorcode)
+        world().abort(errorcode, "MPI_Abort")
     }
 
     fn PMPI_Query_thread(provided: Out<c_int>) {
