@@ -79,10 +79,8 @@ fn who_stays_is_heard_after_others_were_hung_up() {
     for (client, there) in &mut clients[..3] {
         client.send(*there, Port(1), 0, b"still here").unwrap();
     }
-    for nth in 0..3 {
-        until((&mut clients[nth].0, &mut Ignore), &mut server, |_, server| {
-            server.peer_stats(Peer(nth as u32 + 1)).received == 2
-        });
+    for (nth, (client, _)) in (1..=3).zip(&mut clients) {
+        until((client, &mut Ignore), &mut server, |_, server| server.peer_stats(Peer(nth)).received == 2);
     }
 }
 

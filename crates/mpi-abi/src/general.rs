@@ -13,12 +13,14 @@ pub(crate) struct General {
     cancel: Callback,
     extra: usize,
     done: AtomicBool,
+    /// The program has let go of the handle before the operation had ended.
+    let_go: AtomicBool,
 }
 
 impl General {
     /// An operation under way.
     pub fn new(query: Callback, free: Callback, cancel: Callback, extra: usize) -> General {
-        General { query, free, cancel, extra, done: AtomicBool::new(false) }
+        General { query, free, cancel, extra, done: AtomicBool::new(false), let_go: AtomicBool::new(false) }
     }
 
     /// Whether the program has said that it has ended.
@@ -38,6 +40,18 @@ impl General {
         let mut status = Status::EMPTY;
         let code = self.query.query(self.extra, &mut status);
         (status, code)
+    }
+
+    /// The program lets go of the handle before the operation has ended: whose state it is lives on until then.
+    pub fn let_go(&self) {
+        // SYNC let_go: read by the thread that ends the operation, which the program orders after this call.
+        self.let_go.store(true, Ordering::Release);
+    }
+
+    /// Whether it has.
+    pub fn is_let_go(&self) -> bool {
+        // SYNC let_go: pairs with the Release in let_go.
+        self.let_go.load(Ordering::Acquire)
     }
 
     /// Tells the program that nobody has a handle any more; its error code.

@@ -406,8 +406,12 @@ pub(crate) fn iprobe(rank: i32, tag: i32, comm: MPI_Comm) -> Result<Option<Statu
     let comm = world().comm(comm)?;
     let Some(want) = wanted(&comm, rank, tag)? else { return Ok(Some(Outcome::from_proc_null().status)) };
     comm.net.poll()?;
-    let found = comm.net.with(|_, layer| layer.tagged.probe(&want))?;
-    Ok(found.map(|found| seen(&comm, &found)))
+    let (found, gone) =
+        comm.net.with(|_, layer| (layer.tagged.probe(&want), missing(layer, &comm, &want)))?;
+    match (found, gone) {
+        (None, Some(peer)) => Err(send_error(SendError::Lost(peer))),
+        (found, _) => Ok(found.map(|found| seen(&comm, &found))),
+    }
 }
 
 /// The handle of the message of nobody.
@@ -424,20 +428,20 @@ pub(crate) fn mprobe(
     let Some(want) = wanted(&comm, rank, tag)? else {
         return Ok(Some((NO_PROC, Outcome::from_proc_null().status)));
     };
-    let mut found = None;
+    let (mut found, mut gone) = (None, None);
     if waits {
-        let mut gone = None;
         comm.net.wait("a message to probe", |layer| {
             found = layer.tagged.claim(&want);
             gone = missing(layer, &comm, &want);
             found.is_some() || gone.is_some()
         })?;
-        if let (None, Some(peer)) = (&found, gone) {
-            return Err(send_error(SendError::Lost(peer)));
-        }
     } else {
         comm.net.poll()?;
-        found = comm.net.with(|_, layer| layer.tagged.claim(&want))?;
+        (found, gone) =
+            comm.net.with(|_, layer| (layer.tagged.claim(&want), missing(layer, &comm, &want)))?;
+    }
+    if let (None, Some(peer)) = (&found, gone) {
+        return Err(send_error(SendError::Lost(peer)));
     }
     let Some(matched) = found else { return Ok(None) };
     let status = seen(&comm, &matched.status());
@@ -526,6 +530,12 @@ const PARTITIONED: i32 = 1 << 30;
 /// A send, or a receive, of a message in parts.
 pub(crate) fn parts_init(message: Message, parts: i32, handle: MPI_Comm, sends: bool) -> Result<MPI_Request> {
     let comm = world().comm(handle)?;
+    if message.rank == ANY_SOURCE {
+        return Err(Error::new(Class::Rank, "a message in parts is from one process"));
+    }
+    if message.tag < 0 {
+        return Err(Error::new(Class::Tag, format!("tag is {}", message.tag)));
+    }
     let count = usize::try_from(parts).ok().filter(|_| message.count >= 0);
     let count = count
         .ok_or_else(|| Error::new(Class::Count, format!("there are {parts} parts of {}", message.count)))?;

@@ -364,9 +364,16 @@ impl Requests {
         endpoint: &mut Endpoint,
         tagged: &mut Tagged,
         handle: usize,
-        parts: impl Iterator<Item = i32>,
+        mut parts: impl Iterator<Item = i32>,
     ) -> Result<()> {
         self.check(tagged, handle)?;
+        if let Some(Request { plan: Some(Plan::Parts(_, Way::Nothing, ready)), .. }) = self.slab.get(handle) {
+            let is_one = |part: i32| usize::try_from(part).is_ok_and(|part| part < ready.len());
+            return match parts.find(|part| !is_one(*part)) {
+                Some(part) => Err(Error::new(Class::Arg, format!("there is no part {part}"))),
+                None => Ok(()),
+            };
+        }
         let Some(Request {
             state: state @ State::Filling,
             plan: Some(Plan::Parts(buffer, Way::Send(to, envelope, mode), ready)),

@@ -38,7 +38,7 @@ impl Reducer {
         let datatype = object.datatype.clone();
         let way = match world().op(op)? {
             Ok(builtin) => {
-                let basic = datatype.as_basic().ok_or_else(|| {
+                let basic = datatype.operand().ok_or_else(|| {
                     Error::new(Class::Op, format!("{} takes predefined datatypes only", builtin.name()))
                 })?;
                 How::Builtin(builtin.combine(basic)?)

@@ -150,6 +150,9 @@ impl Window {
         let builtin =
             builtin.map_err(|_| Error::new(Class::Op, "accumulates take predefined operations only"))?;
         let only_reads = builtin == Builtin::NoOp;
+        if only_reads && result.is_none() {
+            return Err(Error::new(Class::Op, "MPI_NO_OP is for those who want the old value"));
+        }
         if let Some(direct) = &self.direct {
             let mine = (!only_reads).then_some((memory, count, datatype));
             self.accumulate_direct(direct, mine, result, &target, (builtin, op))?;

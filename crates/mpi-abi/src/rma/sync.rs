@@ -5,7 +5,7 @@ use super::origin::failure;
 use super::{Epoch, State, Window};
 use crate::coll::{Call, Job};
 use crate::task::at_once;
-use crate::transport::send_error;
+use crate::transport::{Layer, send_error};
 use barewire::core::region::Memory as Kept;
 use barewire::core::tagged::{Received, Request};
 use barewire::core::{Peer, SendError};
@@ -146,7 +146,16 @@ impl Window {
     pub fn test(&self) -> Result<bool> {
         let ranks = self.exposed_to()?;
         self.comm.net.poll()?;
-        Ok(take_completions(&mut self.state(), &ranks))
+        if take_completions(&mut self.state(), &ranks) {
+            return Ok(true);
+        }
+        let lost = self.comm.net.with(|_, layer| self.lost_of(layer, &ranks))?;
+        lost.map_or(Ok(false), |peer| Err(send_error(SendError::Lost(peer))))
+    }
+
+    /// One of these ranks that is gone.
+    fn lost_of(&self, layer: &Layer, ranks: &[usize]) -> Option<Peer> {
+        layer.lost.iter().copied().find(|peer| ranks.iter().any(|rank| self.peer(*rank) == *peer))
     }
 
     fn exposed_to(&self) -> Result<Vec<usize>> {
@@ -158,7 +167,7 @@ impl Window {
     fn until(&self, ranks: &[usize], mut done: impl FnMut(&mut State) -> bool) -> Result<()> {
         let mut lost: Option<Peer> = None;
         self.comm.net.wait("a process that shares a window", |layer| {
-            lost = layer.lost.iter().copied().find(|peer| ranks.iter().any(|rank| self.peer(*rank) == *peer));
+            lost = self.lost_of(layer, ranks);
             lost.is_some() || done(&mut self.state())
         })?;
         lost.map_or(Ok(()), |peer| Err(send_error(SendError::Lost(peer))))

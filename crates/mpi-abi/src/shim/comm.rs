@@ -119,6 +119,7 @@ shims! {
     fn PMPI_Comm_create_group(comm: MPI_Comm, group: MPI_Group, tag: c_int, newcomm: Out<MPI_Comm>) on comm {
         newcomm.put(MPI_Comm::NULL)?;
         let (parent, group) = (world().comm(comm)?, world().group(group)?);
+        within_one_group(&parent)?;
         subset(&group, &parent)?;
         if tag < 0 {
             return Err(Error::new(Class::Tag, format!("tag is {tag}")).into());
@@ -195,6 +196,12 @@ fn compare(one: &Arc<Comm>, two: &Arc<Comm>) -> Comparison {
         (Comparison::Unequal, _) | (_, Comparison::Unequal) => Comparison::Unequal,
         _ => Comparison::Similar,
     }
+}
+
+/// An error for a communicator between two groups.
+pub(crate) fn within_one_group(comm: &Comm) -> Result<()> {
+    let between = comm.remote().is_some();
+    if between { Err(Error::new(Class::Comm, "it is an intercommunicator")) } else { Ok(()) }
 }
 
 /// The other group of an intercommunicator.

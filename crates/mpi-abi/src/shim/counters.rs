@@ -46,6 +46,17 @@ fn on_handle(session: usize, handle: usize, body: impl FnOnce(&Counter) -> c_int
     })
 }
 
+/// The same for calls that may name all handles of a session at once: those whose counters it is not for are passed over.
+fn on_handles(session: usize, handle: usize, refusal: Class) -> c_int {
+    match (session, handle) {
+        (SESSION, ALL_HANDLES) => when_started(|| 0),
+        _ => on_handle(session, handle, |_| refusal as c_int),
+    }
+}
+
+/// `MPI_T_PVAR_ALL_HANDLES`.
+const ALL_HANDLES: usize = 1;
+
 /// A string with the length the program has room for, which becomes the length it would need.
 fn tell(text: &str, place: OutText, len: Out<c_int>) {
     let Ok(room) = len.get() else { return };
@@ -171,13 +182,13 @@ pub extern "C" fn PMPI_T_pvar_read(session: usize, handle: usize, buf: Memory) -
 /// Counters run all the time.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMPI_T_pvar_start(session: usize, handle: usize) -> c_int {
-    on_handle(session, handle, |_| Class::TPvarNoStartstop as c_int)
+    on_handles(session, handle, Class::TPvarNoStartstop)
 }
 
 /// Counters run all the time.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMPI_T_pvar_stop(session: usize, handle: usize) -> c_int {
-    on_handle(session, handle, |_| Class::TPvarNoStartstop as c_int)
+    on_handles(session, handle, Class::TPvarNoStartstop)
 }
 
 /// Counters cannot be set.
@@ -190,7 +201,7 @@ pub extern "C" fn PMPI_T_pvar_write(session: usize, handle: usize, buf: Memory) 
 /// Counters cannot be set.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMPI_T_pvar_reset(session: usize, handle: usize) -> c_int {
-    on_handle(session, handle, |_| Class::TPvarNoWrite as c_int)
+    on_handles(session, handle, Class::TPvarNoWrite)
 }
 
 /// Counters cannot be set.

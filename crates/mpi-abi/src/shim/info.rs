@@ -62,7 +62,8 @@ shims! {
         let (info, key) = (existing(info)?, key.to_vec()?);
         let found = info.get(checked_key(&key)?);
         if let Some(text) = found {
-            let room = usize::try_from(buflen.get()?).unwrap_or(0);
+            let room = usize::try_from(buflen.get()?)
+                .map_err(|_| Error::new(Class::Arg, "the length of the buffer is negative"))?;
             if room > 0 {
                 value.put(text, room)?;
             }

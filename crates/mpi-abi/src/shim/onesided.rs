@@ -6,6 +6,8 @@ use crate::boundary::{MPI_Datatype, MPI_Op, MPI_Request, MPI_Win, Memory, Out};
 use crate::coll::entry::Number;
 use crate::fault::Fault;
 use crate::rma::origin::Target;
+use crate::world::world;
+use barewire::mpi::error::{Class, Error};
 use std::ffi::c_int;
 
 shims! {
@@ -14,6 +16,9 @@ shims! {
         win: MPI_Win,
     ) on win {
         let window = find(win)?;
+        if world().datatype(datatype)?.datatype.operand().is_none() {
+            return Err(Error::new(Class::Type, "the type is not a predefined one").into());
+        }
         let target = Target { rank: target_rank, displacement: target_disp, count: 1, datatype };
         let started =
             window.accumulate((origin_addr, 1, datatype), Some((result_addr, 1, datatype)), target, op)?;

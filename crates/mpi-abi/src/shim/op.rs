@@ -67,7 +67,7 @@ fn reduce_local(
     }
     match op {
         Ok(builtin) => {
-            let basic = object.datatype.as_basic();
+            let basic = object.datatype.operand();
             let basic = basic.ok_or_else(|| bad_type(builtin.name()))?;
             let combine = builtin.combine(basic)?;
             let len = (count * basic.extent()) as usize;

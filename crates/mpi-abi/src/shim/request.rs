@@ -218,7 +218,11 @@ shims! {
             Ok::<_, Error>(layer.requests.general(request.0))
         })??;
         let general = general.ok_or_else(|| Error::new(Class::Request, "it is not a generalized request"))?;
-        general.complete()
+        general.complete();
+        if general.is_let_go() {
+            anyone()?.net.with(|_, layer| layer.requests.free(&mut layer.tagged, request.0))??;
+            return succeeded(general.forget());
+        }
     }
 
     fn PMPI_Start(request: Out<MPI_Request>) {
@@ -242,6 +246,10 @@ shims! {
     fn PMPI_Request_free(request: Out<MPI_Request>) {
         let handle = request.get()?;
         let general = general(handle)?;
+        if let Some(general) = general.as_ref().filter(|general| !general.is_done()) {
+            general.let_go();
+            return Ok(request.put(MPI_Request::NULL)?);
+        }
         anyone()?.net.with(|_, layer| layer.requests.free(&mut layer.tagged, handle.0))??;
         request.put(MPI_Request::NULL)?;
         if let Some(general) = general {

@@ -1,5 +1,6 @@
 //! Topologies: grids, graphs and neighbourhoods.
 
+use super::comm::within_one_group;
 use super::shims;
 use crate::boundary::{List, MPI_Comm, MPI_Info, Out, OutList};
 use crate::object::{Comm, CommRef};
@@ -231,6 +232,7 @@ fn read_graph(nodes: c_int, index: List<c_int>, edges: List<c_int>) -> Result<Gr
 
 /// Makes a communicator of the first `size` processes of another, with a topology.
 fn place(parent: &Comm, topology: Topology, size: c_int) -> Result<MPI_Comm> {
+    within_one_group(parent)?;
     let rank = keep_rank(parent, size)?;
     let mut made = split(parent, if rank == UNDEFINED { UNDEFINED } else { 0 }, rank)?;
     if let Some(made) = &mut made {
@@ -287,6 +289,7 @@ fn check_ranks<'a>(comm: &Comm, mut ranks: impl Iterator<Item = &'a c_int>) -> R
 }
 
 fn neighbourhood(parent: &Comm, graph: DistGraph, info: MPI_Info) -> Result<MPI_Comm> {
+    within_one_group(parent)?;
     let hints = world().hints(info)?;
     let mut made = split(parent, 0, parent.rank as c_int)?;
     if let Some(made) = &mut made {
@@ -298,6 +301,7 @@ fn neighbourhood(parent: &Comm, graph: DistGraph, info: MPI_Info) -> Result<MPI_
 
 /// Tells everybody the edges this process knows; keeps those that begin or end here.
 fn exchange(parent: &Comm, from: &[c_int], to: &[c_int], weights: Option<&[c_int]>) -> Result<DistGraph> {
+    within_one_group(parent)?;
     let mut mine = vec![u8::from(weights.is_some())];
     for (i, (from, to)) in from.iter().zip(to).enumerate() {
         let weight = weights.and_then(|weights| weights.get(i)).copied().unwrap_or(0);

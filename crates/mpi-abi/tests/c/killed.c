@@ -35,6 +35,17 @@ static int collective(int which) {
         /* Not a collective: anybody could send, but one of them is gone. */
         error = MPI_Irecv(&value, 1, MPI_INT, MPI_ANY_SOURCE, 1, comm, &request);
         return later(error, &request);
+    case 17:
+        /* Nor is this: whoever only looks is told, too. */
+        for (int flag = 0; !flag;)
+            if ((error = MPI_Iprobe(MPI_ANY_SOURCE, 1, comm, &flag, MPI_STATUS_IGNORE)) != MPI_SUCCESS) return error;
+        return MPI_SUCCESS;
+    case 18:
+        for (int flag = 0; !flag;) {
+            MPI_Message message;
+            if ((error = MPI_Improbe(MPI_ANY_SOURCE, 1, comm, &flag, &message, MPI_STATUS_IGNORE)) != MPI_SUCCESS) return error;
+        }
+        return MPI_SUCCESS;
     default: return MPI_Comm_dup(comm, &comm);
     }
 }
@@ -50,7 +61,7 @@ int main(int argc, char **argv) {
     MPI_Comm_size(comm, &size);
     for (int i = 0; i < size; i++) counts[i] = COUNT, places[i] = i * COUNT;
     MPI_Barrier(comm);
-    if (which == 15 && rank == 1) raise(SIGKILL);
+    if ((which == 15 || which > 16) && rank == 1) raise(SIGKILL);
     for (int turn = 0; code == MPI_SUCCESS; turn++) {
         if (rank == 1 && turn == 20) raise(SIGKILL);
         code = collective(which);

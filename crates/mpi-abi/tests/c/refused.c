@@ -123,6 +123,12 @@ static void windows(void) {
     FAILS(MPI_Compare_and_swap(two[0], two[0], NULL, MPI_INT, next, 0, win), MPI_ERR_BUFFER);
     CHECK(MPI_Compare_and_swap(two[0], two[0], two[1], MPI_INT, MPI_PROC_NULL, 16, win) == MPI_SUCCESS);
     FAILS(MPI_Accumulate(&value, 1, MPI_DOUBLE, next, 0, 1, MPI_DOUBLE, MPI_BAND, win), MPI_ERR_OP);
+    FAILS(MPI_Accumulate(two, 1, MPI_INT, next, 0, 1, MPI_INT, MPI_NO_OP, win), MPI_ERR_OP);
+    MPI_Datatype pair;
+    MPI_Type_contiguous(2, MPI_INT, &pair);
+    MPI_Type_commit(&pair);
+    FAILS(MPI_Fetch_and_op(two[0], two[1], pair, next, 0, MPI_SUM, win), MPI_ERR_TYPE);
+    MPI_Type_free(&pair);
     MPI_Win_unlock(next, win);
     MPI_Win_free(&win);
     CHECK(win == MPI_WIN_NULL);
@@ -150,6 +156,68 @@ static void windows(void) {
     MPI_Win_free(&win);
 }
 
+static int freed;
+
+static int query(void *extra, MPI_Status *status) {
+    (void)extra;
+    MPI_Status_set_elements(status, MPI_INT, 0);
+    return MPI_SUCCESS;
+}
+
+static int let_go(void *extra) {
+    (void)extra;
+    freed++;
+    return MPI_SUCCESS;
+}
+
+static int cancel(void *extra, int complete) {
+    (void)extra;
+    (void)complete;
+    return MPI_SUCCESS;
+}
+
+static void requests(void) {
+    int data[4] = {0}, number = rank, sum = 0;
+    MPI_Request request, handle;
+    MPI_Datatype nine;
+    /* The state of an operation that goes on lives longer than its handle. */
+    MPI_Grequest_start(query, let_go, cancel, NULL, &request);
+    handle = request;
+    CHECK(MPI_Request_free(&request) == MPI_SUCCESS && request == MPI_REQUEST_NULL && freed == 0);
+    CHECK(MPI_Grequest_complete(handle) == MPI_SUCCESS && freed == 1);
+    /* Nobody takes the parts of a message at the edge. */
+    MPI_Psend_init(data, 4, 1, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    MPI_Start(&request);
+    CHECK(MPI_Pready_range(0, 3, request) == MPI_SUCCESS);
+    FAILS(MPI_Pready(4, request), MPI_ERR_ARG);
+    CHECK(MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS);
+    MPI_Request_free(&request);
+    FAILS(MPI_Precv_init(data, 4, 1, MPI_INT, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &request), MPI_ERR_RANK);
+    FAILS(MPI_Precv_init(data, 4, 1, MPI_INT, 0, MPI_ANY_TAG, MPI_COMM_WORLD, MPI_INFO_NULL, &request), MPI_ERR_TAG);
+    /* Operations are for types of Fortran 90 too. */
+    MPI_Type_create_f90_integer(9, &nine);
+    CHECK(MPI_Allreduce(&number, &sum, 1, nine, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS && sum == size * (size - 1) / 2);
+}
+
+/* Only within one group. */
+static void groups(void) {
+    MPI_Comm half, between, made;
+    MPI_Group group;
+    int dims[1] = {1}, periods[1] = {0};
+    if (size < 2) return;
+    MPI_Comm_split(MPI_COMM_WORLD, rank > 0, rank, &half);
+    MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, rank > 0 ? 0 : 1, 5, &between);
+    MPI_Comm_set_errhandler(between, MPI_ERRORS_RETURN);
+    MPI_Comm_group(between, &group);
+    FAILS(MPI_Cart_create(between, 1, dims, periods, 0, &made), MPI_ERR_COMM);
+    FAILS(MPI_Comm_create_group(between, group, 1, &made), MPI_ERR_COMM);
+    FAILS(MPI_Dist_graph_create_adjacent(between, 0, NULL, MPI_UNWEIGHTED, 0, NULL, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &made),
+          MPI_ERR_COMM);
+    MPI_Group_free(&group);
+    MPI_Comm_free(&between);
+    MPI_Comm_free(&half);
+}
+
 int main(void) {
     MPI_Init(NULL, NULL);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -159,6 +227,8 @@ int main(void) {
     buffers();
     communicators();
     windows();
+    requests();
+    groups();
     printf("rank %d: %d failures\n", rank, failures);
     MPI_Finalize();
     return failures != 0;

@@ -233,6 +233,24 @@ impl Datatype {
         self.0.recipe.named()
     }
 
+    /// The basic type whose operations are those of this datatype: that of a predefined one, or the one behind a range or precision in
+    /// the words of Fortran 90.
+    ///
+    /// ```
+    /// use barewire::mpi::datatype::{Basic, Datatype};
+    /// let int = Datatype::from(Basic::Int);
+    /// assert_eq!(int.operand(), Some(Basic::Int));
+    /// assert!(Datatype::f90_integer(9)?.operand().is_some());
+    /// assert_eq!(int.dup().operand(), None, "operations are not for what the program has made");
+    /// # Ok::<(), barewire::mpi::error::Error>(())
+    /// ```
+    pub fn operand(&self) -> Option<Basic> {
+        match (&self.0.shape, self.0.recipe.is_f90()) {
+            (Shape::Basic(basic), true) => Some(*basic),
+            _ => self.as_basic(),
+        }
+    }
+
     /// The basic type all data is of, where there is only one; the operations of one-sided accumulation need it.
     ///
     /// ```

@@ -118,6 +118,10 @@ impl Recipe {
         self
     }
 
+    pub(super) fn is_f90(&self) -> bool {
+        matches!(self.combiner, Combiner::F90Real | Combiner::F90Complex | Combiner::F90Integer)
+    }
+
     pub(super) fn named(&self) -> Option<Basic> {
         self.named
     }
