@@ -6,12 +6,13 @@
 mod common;
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use barewire_sys::cpu::{Cpu, allowed_cpus, pin_to};
 use common::hosts::{Hosts, SHELL};
-use common::{BAREWIRE, Folder, Ran, run};
+use common::{BAREWIRE, Folder, Ran, run, signal, wait_until};
 use serde_json::{Map, Value};
 
 /// How often a run that others may disturb is repeated.
@@ -246,6 +247,64 @@ fn a_misspelt_layer_is_named() {
     perf(&["latency", "--api", "massage", "--count", "5"])
         .expect(2, "there is no measurement called massage/latency");
     perf(&["latency", "--bytes", "9M"]).expect(2, "expected bytes up to 8M");
+}
+
+/// Processes that have this folder as their temporary directory, as all that are started by one who has.
+fn processes_in(folder: &Path) -> usize {
+    let variable = [b"TMPDIR=", folder.as_os_str().as_encoded_bytes()].concat();
+    let entries = std::fs::read_dir("/proc").expect("/proc is there").flatten();
+    let environments = entries.filter_map(|entry| std::fs::read(entry.path().join("environ")).ok());
+    environments.filter(|text| text.split(|&byte| byte == 0).any(|entry| entry == variable)).count()
+}
+
+/// Starts `barewire perf` with these words, and when `count` processes run has it get the signal. Nothing may be left soon.
+#[track_caller]
+fn kill_leaves_nothing(test: &str, name: &str, words: &[&str], variables: &[(&str, &Path)], count: usize) {
+    let folder = Folder::new(&format!("{test}-{name}"));
+    // A shell in the background has its children ignore interrupts.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT", BAREWIRE, "perf"]).args(words).env("TMPDIR", folder.path());
+    command.envs(variables.iter().copied()).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut perf = command.spawn().expect("barewire starts");
+    wait_until("everything to run", || processes_in(folder.path()) >= count);
+    signal(perf.id(), name);
+    let killed = Instant::now();
+    perf.wait().expect("it was started");
+    let left = || std::fs::read_dir(folder.path()).expect("the folder is there").flatten().count();
+    wait_until("everything to end", || processes_in(folder.path()) == 0 && left() == 0);
+    // Two seconds on a calm machine; this one may be busy.
+    assert!(killed.elapsed() < Duration::from_secs(10), "{name}: after {:?}", killed.elapsed());
+}
+
+#[test]
+fn a_killed_measurement_leaves_neither_processes_nor_folders() {
+    // The command, a keeper, the launcher, an agent and two ranks.
+    let words = ["latency", "--api", "message", "--rounds", "1000"];
+    for name in ["TERM", "INT", "HUP", "KILL"] {
+        kill_leaves_nothing("killed", name, &words, &[], 6);
+    }
+}
+
+#[test]
+fn a_killed_measurement_ends_ranks_that_are_long_at_work() {
+    let words = ["latency", "--api", "message", "--rounds", "1", "--count", "2000000000"];
+    kill_leaves_nothing("killed-late", "KILL", &words, &[], 6);
+}
+
+#[test]
+fn a_killed_comparison_takes_other_mpis_along() {
+    let peers = Folder::new("stubborn");
+    std::fs::create_dir_all(peers.path().join("openmpi/bin")).expect("a folder can be made");
+    // Of what is compiled only the name counts, and the launcher neither listens nor keeps an eye on what it starts.
+    peers.script("openmpi/bin/mpicc", "#!/bin/sh\n: > \"$4\"");
+    let stubborn =
+        "[ \"$1\" = --version ] && exit\ntrap '' TERM\nsetsid sleep 1000 &\nwhile :; do sleep 1; done";
+    peers.script("openmpi/bin/mpiexec", &format!("#!/bin/sh\n{stubborn}"));
+    let words = ["compare", "--peers", "open mpi", "--what", "halo"];
+    // The command, a keeper, that launcher and its two.
+    for name in ["TERM", "KILL"] {
+        kill_leaves_nothing("killed-peer", name, &words, &[("BAREWIRE_PEERS", peers.path())], 5);
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -264,7 +265,7 @@ fn nearest(job: &Job) -> Via {
     }
 }
 
-/// Runs this same command as a job on several hosts.
+/// Runs this same command as a job on several hosts: this process becomes its launcher. Returns if that cannot be.
 pub fn on_hosts(common: &Common, hosts: &str) -> Result<std::process::ExitCode> {
     let me = std::env::current_exe().context("finding the barewire command")?;
     let mut command = Command::new(&me);
@@ -282,6 +283,5 @@ pub fn on_hosts(common: &Common, hosts: &str) -> Result<std::process::ExitCode> 
             _ => drop(command.arg(word)),
         }
     }
-    let status = command.status().context("starting barewire run")?;
-    Ok(std::process::ExitCode::from(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1)))
+    Err(anyhow::Error::new(command.exec()).context("starting barewire run"))
 }

@@ -4,6 +4,7 @@ mod compare;
 mod document;
 mod driver;
 mod figures;
+mod keeper;
 mod ladder;
 mod measures;
 mod options;
@@ -19,6 +20,7 @@ mod startup;
 mod trips;
 mod worker;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -77,6 +79,13 @@ enum What {
     Peers(peers::PeersOptions),
     /// Write docs/performance.md from measurements on this machine
     Document(document::DocumentOptions),
+    /// Started by the others: starts a program under measurement, and ends it with them
+    #[command(hide = true)]
+    Keeper {
+        /// The program and its arguments
+        #[arg(last = true, required = true)]
+        program: Vec<OsString>,
+    },
     /// Started by the others: does the measured work
     #[command(hide = true)]
     Worker {
@@ -111,6 +120,7 @@ pub fn run(options: &PerfOptions) -> Result<ExitCode> {
         What::Launchers(launchers) => startup::run(common.rounds, common.json, launchers)?,
         What::Peers(peers) => peers::run(peers)?,
         What::Document(document) => document::run(common, document)?,
+        What::Keeper { program } => return keeper::run(program),
         What::Worker { folder } => worker::serve(folder)?,
     }
     Ok(ExitCode::SUCCESS)
