@@ -25,6 +25,8 @@ use crate::signals::Signals;
 
 /// Names the folder to the program, for whatever else it has to name.
 pub const FOLDER: &str = "BENCH_FOLDER";
+/// By then all ranks have seen the last command: one that saw only the next would leave the others waiting for it.
+const ALL_SEE_WITHIN: Duration = Duration::from_millis(40);
 /// A program that is not at work quits at once; one that is has so long.
 const QUITS_WITHIN: Duration = Duration::from_millis(800);
 /// One that was asked to end has so long.
@@ -105,6 +107,7 @@ impl Kept {
         // Whoever does not hear this any more has closed our input too.
         let _ = tell(folder);
         self.wait(None)?;
+        self.wait(Some(ALL_SEE_WITHIN))?;
         if self.status.is_none() && quit(folder).is_ok() {
             self.wait(Some(QUITS_WITHIN))?;
         }
