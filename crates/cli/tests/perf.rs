@@ -249,6 +249,12 @@ fn a_misspelt_layer_is_named() {
     perf(&["latency", "--bytes", "9M"]).expect(2, "expected bytes up to 8M");
 }
 
+#[test]
+fn why_no_host_was_reached_is_told() {
+    let words = ["latency", "--hosts", "nosuch.invalid", "--remote-shell", "no-such-shell"];
+    perf(&words).expect(1, "cannot run the remote shell: no-such-shell");
+}
+
 /// Processes that have this folder as their temporary directory, as all that are started by one who has.
 fn processes_in(folder: &Path) -> usize {
     let variable = [b"TMPDIR=", folder.as_os_str().as_encoded_bytes()].concat();

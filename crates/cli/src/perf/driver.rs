@@ -250,7 +250,7 @@ fn program(api: &str) -> &'static str {
 pub fn launcher(ranks: u32) -> Result<Command> {
     let me = std::env::current_exe().context("finding the barewire command")?;
     let mut command = Command::new(me);
-    command.args(["run", "--quiet", "-n", &ranks.to_string(), "--"]);
+    command.args(["run", "-n", &ranks.to_string(), "--"]);
     Ok(command)
 }
 
@@ -269,7 +269,7 @@ fn nearest(job: &Job) -> Via {
 pub fn on_hosts(common: &Common, hosts: &str) -> Result<std::process::ExitCode> {
     let me = std::env::current_exe().context("finding the barewire command")?;
     let mut command = Command::new(&me);
-    command.args(["run", "--quiet", "-n", &common.ranks.to_string(), "--map-by", "node", "--hosts", hosts]);
+    command.args(["run", "-n", &common.ranks.to_string(), "--map-by", "node", "--hosts", hosts]);
     if let Some(shell) = &common.remote_shell {
         command.args(["--remote-shell", shell]);
     }
