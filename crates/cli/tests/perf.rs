@@ -244,9 +244,66 @@ fn the_page_of_a_ladder_has_its_charts() {
 
 #[test]
 fn a_misspelt_layer_is_named() {
-    perf(&["latency", "--api", "massage", "--count", "5"])
-        .expect(2, "there is no measurement called massage/latency");
+    let ran = perf(&["latency", "--api", "massage", "--count", "5"]);
+    ran.expect(2, "possible values: line, copy, ring, message,").expect(2, "similar value exists: 'message'");
     perf(&["latency", "--bytes", "9M"]).expect(2, "expected bytes up to 8M");
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_before_anything_starts() {
+    let refused: [(&[&str], &str); 8] = [
+        (
+            &["latency", "--api", "message,copy"],
+            "there is no measurement called copy/latency; there is one of",
+        ),
+        (&["overload", "--api", "fm"], "there is no measurement called fm/turn"),
+        (&["efficiency", "--api", "pipe"], "pipe is not measured over another layer"),
+        (&["latency", "--api", "pipe", "--via", "tcp"], "pipe does not go over tcp, only over shm"),
+        (&["latency", "--api", "message,socket"], "socket does not go over shm, only over tcp"),
+        (&["ipc", "--via", "tcp"], "within a host"),
+        (&["compare", "--peers", "pipe", "--via", "tcp"], "pipe does not go over tcp"),
+        (&["compare", "--api", "message", "--what", "halo"], "there is no measurement called message/halo"),
+    ];
+    let folder = Folder::new("refused");
+    for (words, reason) in refused {
+        let mut command = Command::new(BAREWIRE);
+        command.arg("perf").args(words).env("TMPDIR", folder.path().join("nothing-can-start-here"));
+        Ran::from(command.output().expect("barewire starts")).expect(2, reason);
+    }
+}
+
+#[test]
+fn a_peer_that_nobody_knows_is_told_with_those_that_are_known() {
+    for words in [&["peers", "--install", "nosuchpeer"][..], &["compare", "--peers", "nosuchpeer"]] {
+        perf(words).expect(2, "there is no peer called nosuchpeer; there are Open MPI, MPICH,");
+    }
+    perf(&["compare", "--peers", "zenho"]).expect(2, "did you mean zenoh?");
+}
+
+#[test]
+fn bare_sockets_are_measured_beside_their_own_limit() {
+    let words = ["latency", "--api", "socket", "--bytes", "8", "--rounds", "1", "--count", "20", "--json"];
+    assert_eq!(objects(&perf(&words))[0].get("via"), Some(&Value::from("tcp")));
+}
+
+#[test]
+fn every_command_and_layer_that_the_help_names_is_in_the_manual() {
+    let manual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/perf.md");
+    let manual = std::fs::read_to_string(manual).expect("the manual is there");
+    let help = perf(&["--help"]).expect(0, "Commands:").out.split_whitespace().collect::<Vec<_>>().join(" ");
+    let layers = help.split_once("--api").and_then(|(_, rest)| rest.split_once("[possible values: "));
+    let layers = layers.and_then(|(_, rest)| rest.split_once(']')).expect("the layers are listed").0;
+    assert!(layers.split(", ").count() > 10, "{layers}");
+    for layer in layers.split(", ") {
+        assert!(manual.contains(&format!("`{layer}`")), "{layer} is not in docs/perf.md");
+    }
+    let listed = perf(&["--help"]).out;
+    let commands = listed.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let commands = commands.take_while(|line| !line.trim().is_empty());
+    let names = commands.filter(|line| !line.starts_with("   ")).filter_map(|l| l.split_whitespace().next());
+    for name in names.filter(|name| *name != "help") {
+        assert!(manual.contains(&format!("`perf {name}`")), "perf {name} is not in docs/perf.md");
+    }
 }
 
 #[test]

@@ -5,11 +5,12 @@ use std::io::{IsTerminal, Write};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use barewire_core::boot;
 use barewire_core::job::{Directory, Job};
 use barewire_sys::cpu::{Cpu, allowed_cpus};
 
+use super::layers;
 use super::options::{Common, Via};
 use super::rungs::{KEEPERS, Rank};
 use super::session::Session;
@@ -122,7 +123,11 @@ impl Driver {
             let rank = worker::open(job, "core", common.pin == super::options::Pin::Each, via == Via::Shm)?;
             driver.common.ranks = rank.size();
             driver.job = Some(InJob { rank, via });
+            if let Some(own) = common.api.iter().find(|api| program(api) != "core") {
+                bail!("{own} has ranks of its own; run this outside of a job");
+            }
         }
+        driver.common.via = layers::wire(&common.api, common.via, driver.via())?;
         Ok(driver)
     }
 

@@ -6,6 +6,7 @@ mod driver;
 mod figures;
 mod keeper;
 mod ladder;
+mod layers;
 mod measures;
 mod options;
 mod peers;
@@ -94,13 +95,31 @@ enum What {
     },
 }
 
+impl What {
+    /// What every layer that is asked for has to be good for, as commands call it.
+    fn verbs(&self) -> &'static [&'static str] {
+        match self {
+            What::Latency => &["latency"],
+            What::Bandwidth | What::Rate => &["rate"],
+            What::Logp => &["latency", "rate", "logp"],
+            What::Cpu => &["cpu"],
+            What::Ipc => &["latency", "rate"],
+            What::Overload => &["turn"],
+            // Others measure the same layers whatever is asked for, or look for themselves.
+            _ => &[],
+        }
+    }
+}
+
 /// Runs `barewire perf`.
 pub fn run(options: &PerfOptions) -> Result<ExitCode> {
     let common = &options.common;
+    let what = options.what.as_ref().unwrap_or(&What::Ladder);
+    layers::check(&common.api, what.verbs())?;
     if let Some(hosts) = &common.hosts {
         return driver::on_hosts(common, hosts);
     }
-    match options.what.as_ref().unwrap_or(&What::Ladder) {
+    match what {
         What::Ladder => ladder::run(common)?,
         What::Latency => measure(common, measures::latency::run, record::usual_table)?,
         What::Bandwidth => measure(common, measures::bandwidth::run, measures::bandwidth::table)?,

@@ -2,11 +2,15 @@
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
+
+use super::layers;
+
 /// Options that all measurements share
 #[derive(Clone, Debug, clap::Args)]
 pub struct Common {
-    /// Layers to measure: message, region, tagged, am, am2, fm, mpi; or a limit: line, ring, copy, socket
-    #[arg(long, global = true, value_delimiter = ',', value_name = "LAYER,…")]
+    /// Layers to measure; docs/perf.md says what they are
+    #[arg(long, global = true, value_delimiter = ',', value_name = "LAYER,…", value_parser = PossibleValuesParser::new(layers::names()))]
     pub api: Vec<String>,
     /// The wire [default: shared memory on one host, TCP between hosts]
     #[arg(long, global = true, value_name = "WIRE")]
