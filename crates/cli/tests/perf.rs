@@ -243,6 +243,32 @@ fn the_page_of_a_ladder_has_its_charts() {
 }
 
 #[test]
+fn every_measurement_draws_a_page_or_says_that_there_is_none() {
+    let folder = Folder::new("perf-pages");
+    let page = folder.path().join("latency.html");
+    let page_word = page.to_str().expect("text");
+    perf(&["latency", "--via", "sim", "--bytes", "8,64", "--rounds", "1", "--html", page_word]).expect(0, "");
+    let text = std::fs::read_to_string(&page).expect("the page was written");
+    assert_eq!((text.matches("<svg").count(), text.matches("<circle").count()), (1, 2));
+    for words in [&["peers"][..], &["launchers"], &["document"]] {
+        perf(&[words, &["--html", page_word]].concat()).expect(2, "there is no page of this");
+    }
+}
+
+#[test]
+fn a_page_that_cannot_be_written_is_told_before_anything_is_measured() {
+    let folder = Folder::new("no-page");
+    let nowhere = folder.path().join("nosuch/x.html");
+    let nowhere = nowhere.to_str().expect("text");
+    for words in [&["ladder"][..], &["latency"], &["scale"], &["compare", "--peers", "ourselves"]] {
+        // Longer than the time that a test has.
+        let ran = perf(&[words, &["--rounds", "1000", "--html", nowhere]].concat());
+        ran.expect(2, "the page cannot be written to");
+        assert_eq!(ran.out, "", "{words:?}");
+    }
+}
+
+#[test]
 fn a_misspelt_layer_is_named() {
     let ran = perf(&["latency", "--api", "massage", "--count", "5"]);
     ran.expect(2, "possible values: line, copy, ring, message,").expect(2, "similar value exists: 'message'");

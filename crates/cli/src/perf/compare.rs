@@ -9,6 +9,7 @@ use super::layers;
 use super::options::{Common, Via};
 use super::peers::{self, Ourselves, Running};
 use super::record::{self, Record};
+use super::report;
 use super::worker::{Answer, Command};
 
 /// Us and other libraries, the same work in alternating rounds
@@ -69,9 +70,15 @@ struct Rival {
 
 /// Measures and shows the comparison.
 pub fn run(common: &Common, compare: &CompareOptions) -> Result<()> {
+    if let Some(path) = &common.html {
+        report::check(path)?;
+    }
     let records = records(common, compare)?;
     record::print(common, &records, table);
-    Ok(())
+    match &common.html {
+        Some(path) => report::write(path, &report::records(&records)),
+        None => Ok(()),
+    }
 }
 
 /// Measures the comparison.

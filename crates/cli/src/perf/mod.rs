@@ -25,7 +25,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use driver::Driver;
 use options::Common;
@@ -116,6 +116,9 @@ pub fn run(options: &PerfOptions) -> Result<ExitCode> {
     let common = &options.common;
     let what = options.what.as_ref().unwrap_or(&What::Ladder);
     layers::check(&common.api, what.verbs())?;
+    if common.html.is_some() && matches!(what, What::Launchers(_) | What::Peers(_) | What::Document(_)) {
+        bail!("there is no page of this; leave out --html");
+    }
     if let Some(hosts) = &common.hosts {
         return driver::on_hosts(common, hosts);
     }
@@ -134,7 +137,9 @@ pub fn run(options: &PerfOptions) -> Result<ExitCode> {
         What::Startup => measure(common, measures::startup::run, record::usual_table)?,
         What::Splitc => measure(common, measures::splitc::run, measures::splitc::table)?,
         What::Via => measure(common, measures::via::run, measures::via::table)?,
-        What::Scale => measure(common, measures::scale::run, measures::scale::table)?,
+        What::Scale => {
+            measure_and_draw(common, measures::scale::run, measures::scale::table, report::scale)?;
+        }
         What::Compare(compare) => compare::run(common, compare)?,
         What::Launchers(launchers) => startup::run(common.rounds, common.json, launchers)?,
         What::Peers(peers) => peers::run(peers)?,
@@ -151,12 +156,29 @@ fn measure(
     run: impl FnOnce(&mut Driver) -> Result<Vec<Record>>,
     table: impl FnOnce(&[Record]),
 ) -> Result<()> {
+    measure_and_draw(common, run, table, report::records)
+}
+
+/// The same, with a page of its own.
+fn measure_and_draw(
+    common: &Common,
+    run: impl FnOnce(&mut Driver) -> Result<Vec<Record>>,
+    table: impl FnOnce(&[Record]),
+    page: impl FnOnce(&[Record]) -> String,
+) -> Result<()> {
     let mut driver = Driver::new(common)?;
+    let html = common.html.as_deref().filter(|_| driver.tells());
+    if let Some(path) = html {
+        report::check(path)?;
+    }
     let records = run(&mut driver)?;
     if driver.tells() {
         record::print(common, &records, table);
     }
-    Ok(())
+    match html {
+        Some(path) => report::write(path, &page(&records)),
+        None => Ok(()),
+    }
 }
 
 /// The machine in one line.

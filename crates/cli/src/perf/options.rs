@@ -45,7 +45,7 @@ pub struct Common {
     /// Print comma-separated values
     #[arg(long, global = true)]
     pub csv: bool,
-    /// Write a page with charts here
+    /// Write a page with charts and all figures here [the ladder's default: report.html]
     #[arg(long, global = true, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// With `--via sim`: how much longer the fault filter makes every datagram take
