@@ -18,11 +18,11 @@ use super::record::{self, Record};
 pub use records::page as records;
 pub use scale::page as scale;
 
-/// Fails if no page can be written there, before anything is measured for it. What is there stays as it is.
+/// Fails if nothing can be written there, before anything is measured for it. What is there stays as it is.
 pub fn check(path: &Path) -> Result<()> {
     let is_new = !path.exists();
     let opened = std::fs::File::options().append(true).create(true).open(path);
-    opened.with_context(|| format!("the page cannot be written to {}", path.display()))?;
+    opened.with_context(|| format!("{} cannot be written", path.display()))?;
     if is_new {
         std::fs::remove_file(path)?;
     }
