@@ -6,12 +6,13 @@
 mod common;
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use barewire_sys::cpu::{Cpu, allowed_cpus, pin_to};
 use common::hosts::{Hosts, SHELL};
-use common::{BAREWIRE, Folder, Ran, run};
+use common::{BAREWIRE, Folder, Ran, run, signal, wait_until};
 use serde_json::{Map, Value};
 
 /// How often a run that others may disturb is repeated.
@@ -242,10 +243,164 @@ fn the_page_of_a_ladder_has_its_charts() {
 }
 
 #[test]
+fn every_measurement_draws_a_page_or_says_that_there_is_none() {
+    let folder = Folder::new("perf-pages");
+    let page = folder.path().join("latency.html");
+    let page_word = page.to_str().expect("text");
+    perf(&["latency", "--via", "sim", "--bytes", "8,64", "--rounds", "1", "--html", page_word]).expect(0, "");
+    let text = std::fs::read_to_string(&page).expect("the page was written");
+    assert_eq!((text.matches("<svg").count(), text.matches("<circle").count()), (1, 2));
+    for words in [&["peers"][..], &["launchers"], &["document"]] {
+        perf(&[words, &["--html", page_word]].concat()).expect(2, "there is no page of this");
+    }
+}
+
+#[test]
+fn a_page_that_cannot_be_written_is_told_before_anything_is_measured() {
+    let folder = Folder::new("no-page");
+    let nowhere = folder.path().join("nosuch/x.html");
+    let nowhere = nowhere.to_str().expect("text");
+    let ours = ["compare", "--peers", "ourselves", "--html"];
+    for words in [
+        &["ladder", "--html"][..],
+        &["latency", "--html"],
+        &["scale", "--html"],
+        &ours,
+        &["document", "--out"],
+    ] {
+        // Longer than the time that a test has.
+        let ran = perf(&[words, &[nowhere, "--rounds", "1000"]].concat());
+        ran.expect(2, "x.html cannot be written");
+        assert_eq!(ran.out, "", "{words:?}");
+    }
+}
+
+#[test]
 fn a_misspelt_layer_is_named() {
-    perf(&["latency", "--api", "massage", "--count", "5"])
-        .expect(2, "there is no measurement called massage/latency");
+    let ran = perf(&["latency", "--api", "massage", "--count", "5"]);
+    ran.expect(2, "possible values: line, copy, ring, message,").expect(2, "similar value exists: 'message'");
     perf(&["latency", "--bytes", "9M"]).expect(2, "expected bytes up to 8M");
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_before_anything_starts() {
+    let refused: [(&[&str], &str); 8] = [
+        (
+            &["latency", "--api", "message,copy"],
+            "there is no measurement called copy/latency; there is one of",
+        ),
+        (&["overload", "--api", "fm"], "there is no measurement called fm/turn"),
+        (&["efficiency", "--api", "pipe"], "pipe is not measured over another layer"),
+        (&["latency", "--api", "pipe", "--via", "tcp"], "pipe does not go over tcp, only over shm"),
+        (&["latency", "--api", "message,socket"], "socket does not go over shm, only over tcp"),
+        (&["ipc", "--via", "tcp"], "within a host"),
+        (&["compare", "--peers", "pipe", "--via", "tcp"], "pipe does not go over tcp"),
+        (&["compare", "--api", "message", "--what", "halo"], "there is no measurement called message/halo"),
+    ];
+    let folder = Folder::new("refused");
+    for (words, reason) in refused {
+        let mut command = Command::new(BAREWIRE);
+        command.arg("perf").args(words).env("TMPDIR", folder.path().join("nothing-can-start-here"));
+        Ran::from(command.output().expect("barewire starts")).expect(2, reason);
+    }
+}
+
+#[test]
+fn a_peer_that_nobody_knows_is_told_with_those_that_are_known() {
+    for words in [&["peers", "--install", "nosuchpeer"][..], &["compare", "--peers", "nosuchpeer"]] {
+        perf(words).expect(2, "there is no peer called nosuchpeer; there are Open MPI, MPICH,");
+    }
+    perf(&["compare", "--peers", "zenho"]).expect(2, "did you mean zenoh?");
+}
+
+#[test]
+fn bare_sockets_are_measured_beside_their_own_limit() {
+    let words = ["latency", "--api", "socket", "--bytes", "8", "--rounds", "1", "--count", "20", "--json"];
+    assert_eq!(objects(&perf(&words))[0].get("via"), Some(&Value::from("tcp")));
+}
+
+#[test]
+fn every_command_and_layer_that_the_help_names_is_in_the_manual() {
+    let manual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/perf.md");
+    let manual = std::fs::read_to_string(manual).expect("the manual is there");
+    let help = perf(&["--help"]).expect(0, "Commands:").out.split_whitespace().collect::<Vec<_>>().join(" ");
+    let layers = help.split_once("--api").and_then(|(_, rest)| rest.split_once("[possible values: "));
+    let layers = layers.and_then(|(_, rest)| rest.split_once(']')).expect("the layers are listed").0;
+    assert!(layers.split(", ").count() > 10, "{layers}");
+    for layer in layers.split(", ") {
+        assert!(manual.contains(&format!("`{layer}`")), "{layer} is not in docs/perf.md");
+    }
+    let listed = perf(&["--help"]).out;
+    let commands = listed.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let commands = commands.take_while(|line| !line.trim().is_empty());
+    let names = commands.filter(|line| !line.starts_with("   ")).filter_map(|l| l.split_whitespace().next());
+    for name in names.filter(|name| *name != "help") {
+        assert!(manual.contains(&format!("`perf {name}`")), "perf {name} is not in docs/perf.md");
+    }
+}
+
+#[test]
+fn why_no_host_was_reached_is_told() {
+    let words = ["latency", "--hosts", "nosuch.invalid", "--remote-shell", "no-such-shell"];
+    perf(&words).expect(1, "cannot run the remote shell: no-such-shell");
+}
+
+/// Processes that have this folder as their temporary directory, as all that are started by one who has.
+fn processes_in(folder: &Path) -> usize {
+    let variable = [b"TMPDIR=", folder.as_os_str().as_encoded_bytes()].concat();
+    let entries = std::fs::read_dir("/proc").expect("/proc is there").flatten();
+    let environments = entries.filter_map(|entry| std::fs::read(entry.path().join("environ")).ok());
+    environments.filter(|text| text.split(|&byte| byte == 0).any(|entry| entry == variable)).count()
+}
+
+/// Starts `barewire perf` with these words, and when `count` processes run has it get the signal. Nothing may be left soon.
+#[track_caller]
+fn kill_leaves_nothing(test: &str, name: &str, words: &[&str], variables: &[(&str, &Path)], count: usize) {
+    let folder = Folder::new(&format!("{test}-{name}"));
+    // A shell in the background has its children ignore interrupts.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT", BAREWIRE, "perf"]).args(words).env("TMPDIR", folder.path());
+    command.envs(variables.iter().copied()).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut perf = command.spawn().expect("barewire starts");
+    wait_until("everything to run", || processes_in(folder.path()) >= count);
+    signal(perf.id(), name);
+    let killed = Instant::now();
+    perf.wait().expect("it was started");
+    let left = || std::fs::read_dir(folder.path()).expect("the folder is there").flatten().count();
+    wait_until("everything to end", || processes_in(folder.path()) == 0 && left() == 0);
+    // Two seconds on a calm machine; this one may be busy.
+    assert!(killed.elapsed() < Duration::from_secs(10), "{name}: after {:?}", killed.elapsed());
+}
+
+#[test]
+fn a_killed_measurement_leaves_neither_processes_nor_folders() {
+    // The command, a keeper, the launcher, an agent and two ranks.
+    let words = ["latency", "--api", "message", "--rounds", "1000"];
+    for name in ["TERM", "INT", "HUP", "KILL"] {
+        kill_leaves_nothing("killed", name, &words, &[], 6);
+    }
+}
+
+#[test]
+fn a_killed_measurement_ends_ranks_that_are_long_at_work() {
+    let words = ["latency", "--api", "message", "--rounds", "1", "--count", "2000000000"];
+    kill_leaves_nothing("killed-late", "KILL", &words, &[], 6);
+}
+
+#[test]
+fn a_killed_comparison_takes_other_mpis_along() {
+    let peers = Folder::new("stubborn");
+    std::fs::create_dir_all(peers.path().join("openmpi/bin")).expect("a folder can be made");
+    // Of what is compiled only the name counts, and the launcher neither listens nor keeps an eye on what it starts.
+    peers.script("openmpi/bin/mpicc", "#!/bin/sh\n: > \"$4\"");
+    let stubborn =
+        "[ \"$1\" = --version ] && exit\ntrap '' TERM\nsetsid sleep 1000 &\nwhile :; do sleep 1; done";
+    peers.script("openmpi/bin/mpiexec", &format!("#!/bin/sh\n{stubborn}"));
+    let words = ["compare", "--peers", "open mpi", "--what", "halo"];
+    // The command, a keeper, that launcher and its two.
+    for name in ["TERM", "KILL"] {
+        kill_leaves_nothing("killed-peer", name, &words, &[("BAREWIRE_PEERS", peers.path())], 5);
+    }
 }
 
 #[test]

@@ -1,12 +1,15 @@
 //! Us and others: the same work, in alternating rounds, medians of per-round ratios.
 
 use anyhow::{Result, bail};
+use clap::builder::PossibleValuesParser;
 
 use super::driver::{Driver, Spec};
 use super::figures::{Estimate, median};
+use super::layers;
 use super::options::{Common, Via};
 use super::peers::{self, Ourselves, Running};
 use super::record::{self, Record};
+use super::report;
 use super::worker::{Answer, Command};
 
 /// Us and other libraries, the same work in alternating rounds
@@ -14,7 +17,7 @@ use super::worker::{Answer, Command};
 pub struct CompareOptions {
     /// What to measure: latency, rate, turn (a token round all ranks); between MPIs also halo (both neighbours at once),
     /// barrier, bcast, allreduce, alltoall
-    #[arg(long, value_delimiter = ',', default_value = "latency,rate")]
+    #[arg(long, value_delimiter = ',', default_value = "latency,rate", value_parser = PossibleValuesParser::new(COMPARISONS.map(|(verb, _)| verb)))]
     what: Vec<String>,
     /// Whom to compare with, by names as `perf peers` shows them, or parts of them; `pipe`, `fifo`, `sysv` and `unix` are
     /// the system's own ways; `ourselves` must end in a tie [default: whoever is installed]
@@ -28,6 +31,12 @@ impl CompareOptions {
         CompareOptions { what: what.iter().map(|&what| what.to_owned()).collect(), peers: Vec::new() }
     }
 }
+
+/// Ways that our own ranks can go in the place of a peer, and the layers that they are: the system's, and, to test the
+/// comparison itself, our own.
+const WAYS: [(&str, &str); 5] =
+    [("pipe", "pipe"), ("fifo", "fifo"), ("sysv", "sysv"), ("unix", "unix"), (OURSELVES, "message")];
+const OURSELVES: &str = "ourselves";
 
 /// What can be compared, and at which sizes where none are asked for.
 const COMPARISONS: [(&str, &[usize]); 8] = [
@@ -61,14 +70,22 @@ struct Rival {
 
 /// Measures and shows the comparison.
 pub fn run(common: &Common, compare: &CompareOptions) -> Result<()> {
+    if let Some(path) = &common.html {
+        report::check(path)?;
+    }
     let records = records(common, compare)?;
     record::print(common, &records, table);
-    Ok(())
+    match &common.html {
+        Some(path) => report::write(path, &report::records(&records)),
+        None => Ok(()),
+    }
 }
 
 /// Measures the comparison.
 pub fn records(common: &Common, compare: &CompareOptions) -> Result<Vec<Record>> {
     let wanted = wanted(common, compare)?;
+    let names: Vec<&str> = peers::all().iter().map(|peer| peer.name()).collect();
+    peers::check(&compare.peers, &[names, WAYS.map(|(word, _)| word).to_vec()].concat())?;
     let mut driver = Driver::new(common)?;
     if driver.in_job() {
         bail!("other libraries start their own ranks; run this outside of a job");
@@ -77,7 +94,7 @@ pub fn records(common: &Common, compare: &CompareOptions) -> Result<Vec<Record>>
     let mut rivals = rivals(common, compare, &wanted, via)?;
     rivals.retain_mut(|rival| rival.is_up(&driver, via));
     if rivals.is_empty() {
-        bail!("there is nobody to compare with");
+        bail!("there is nobody to compare with: of those asked for, none is installed and does this here");
     }
     if common.for_people() {
         for rival in &rivals {
@@ -98,11 +115,10 @@ type Wanted = (&'static str, usize);
 /// All that was asked for.
 fn wanted(common: &Common, compare: &CompareOptions) -> Result<Vec<Wanted>> {
     let mut wanted = Vec::new();
-    for what in &compare.what {
-        let Some((verb, sizes)) = COMPARISONS.into_iter().find(|(verb, _)| verb == what) else {
-            let known = COMPARISONS.map(|(verb, _)| verb).join(", ");
-            bail!("there is no comparison called {what}; there are {known}");
-        };
+    let asked = COMPARISONS.into_iter().filter(|(verb, _)| compare.what.iter().any(|what| what == verb));
+    for (verb, sizes) in asked {
+        // Only the first is compared.
+        layers::check(common.api.get(..1).unwrap_or_default(), &[verb])?;
         // A barrier has no size.
         let sizes = if verb == "barrier" { sizes.to_vec() } else { common.sizes(sizes) };
         wanted.extend(sizes.into_iter().map(|bytes| (verb, bytes)));
@@ -113,10 +129,7 @@ fn wanted(common: &Common, compare: &CompareOptions) -> Result<Vec<Wanted>> {
 /// Those who were asked for, are here, and can do something of what is wanted.
 fn rivals(common: &Common, compare: &CompareOptions, wanted: &[Wanted], via: Via) -> Result<Vec<Rival>> {
     let ranks = common.ranks;
-    let asked = |name: &str| {
-        let name = name.to_lowercase();
-        compare.peers.iter().any(|peer| name.contains(&peer.to_lowercase()))
-    };
+    let asked = |name: &str| peers::is_asked(&compare.peers, name);
     let mut rivals = Vec::new();
     for peer in peers::all() {
         let able = wanted.iter().any(|&(verb, bytes)| peer.can(verb, via, ranks, bytes));
@@ -139,19 +152,17 @@ fn rivals(common: &Common, compare: &CompareOptions, wanted: &[Wanted], via: Via
         let can = Box::new(move |what: &str, bytes| peer.can(what, via, ranks, bytes));
         rivals.push(Rival { name, version, beside, running, can, failed: false });
     }
-    // Ways that our own ranks can go: the system's, and, to test the comparison itself, our own.
-    let system = ["pipe", "fifo", "sysv", "unix"].map(|api| (api, api));
     let able = |verb: &str| matches!(verb, "latency" | "rate");
-    let ways = system.into_iter().chain([("ourselves", "message")]);
-    for (word, api) in ways.filter(|_| wanted.iter().any(|(verb, _)| able(verb))) {
-        let is_default = word != "ourselves" && compare.peers.is_empty() && via == Via::Shm && ranks == 2;
-        if !is_default && !compare.peers.iter().any(|peer| peer == word) {
+    for (word, api) in WAYS.into_iter().filter(|_| wanted.iter().any(|(verb, _)| able(verb))) {
+        let is_default = word != OURSELVES && compare.peers.is_empty() && via == Via::Shm && ranks == 2;
+        if !is_default && !asked(word) {
             continue;
         }
         let beside = common.api.first().cloned().unwrap_or_else(|| "message".to_owned());
-        let api = if word == "ourselves" { beside.clone() } else { api.to_owned() };
+        let api = if word == OURSELVES { beside.clone() } else { api.to_owned() };
+        layers::wire(std::slice::from_ref(&api), Some(via), via)?;
         let running = Box::new(Ourselves::new(Driver::new(common)?, &api, via, ranks));
-        let version = if word == "ourselves" { env!("CARGO_PKG_VERSION") } else { "of this kernel" };
+        let version = if word == OURSELVES { env!("CARGO_PKG_VERSION") } else { "of this kernel" };
         let can = Box::new(move |what: &str, _| able(what));
         let (name, version) = (word.to_owned(), version.to_owned());
         rivals.push(Rival { name, version, beside, running, can, failed: false });

@@ -9,7 +9,7 @@ use super::driver::Driver;
 use super::ladder::{self, Ladder, RUNGS};
 use super::options::Common;
 use super::record::{Record, bandwidth, rate, size, time};
-use super::{compare, measures, reading, reasons};
+use super::{compare, measures, reading, reasons, report};
 
 /// Write docs/performance.md from measurements on this machine
 #[derive(Debug, clap::Args)]
@@ -152,6 +152,7 @@ pub fn run(common: &Common, options: &DocumentOptions) -> Result<()> {
     if let Some(wrong) = options.only.iter().find(|only| !known.contains(&only.as_str())) {
         bail!("there is no part called {wrong}; there are {}", known.join(", "));
     }
+    report::check(&options.out)?;
     let mut text = head();
     // All that was measured: what a comparison comes to is explained by it.
     let mut known = Vec::new();

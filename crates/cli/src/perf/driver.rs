@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use barewire_core::boot;
 use barewire_core::job::{Directory, Job};
 use barewire_sys::cpu::{Cpu, allowed_cpus};
 
+use super::layers;
 use super::options::{Common, Via};
 use super::rungs::{KEEPERS, Rank};
 use super::session::Session;
@@ -121,7 +123,11 @@ impl Driver {
             let rank = worker::open(job, "core", common.pin == super::options::Pin::Each, via == Via::Shm)?;
             driver.common.ranks = rank.size();
             driver.job = Some(InJob { rank, via });
+            if let Some(own) = common.api.iter().find(|api| program(api) != "core") {
+                bail!("{own} has ranks of its own; run this outside of a job");
+            }
         }
+        driver.common.via = layers::wire(&common.api, common.via, driver.via())?;
         Ok(driver)
     }
 
@@ -249,7 +255,7 @@ fn program(api: &str) -> &'static str {
 pub fn launcher(ranks: u32) -> Result<Command> {
     let me = std::env::current_exe().context("finding the barewire command")?;
     let mut command = Command::new(me);
-    command.args(["run", "--quiet", "-n", &ranks.to_string(), "--"]);
+    command.args(["run", "-n", &ranks.to_string(), "--"]);
     Ok(command)
 }
 
@@ -264,11 +270,11 @@ fn nearest(job: &Job) -> Via {
     }
 }
 
-/// Runs this same command as a job on several hosts.
+/// Runs this same command as a job on several hosts: this process becomes its launcher. Returns if that cannot be.
 pub fn on_hosts(common: &Common, hosts: &str) -> Result<std::process::ExitCode> {
     let me = std::env::current_exe().context("finding the barewire command")?;
     let mut command = Command::new(&me);
-    command.args(["run", "--quiet", "-n", &common.ranks.to_string(), "--map-by", "node", "--hosts", hosts]);
+    command.args(["run", "-n", &common.ranks.to_string(), "--map-by", "node", "--hosts", hosts]);
     if let Some(shell) = &common.remote_shell {
         command.args(["--remote-shell", shell]);
     }
@@ -282,6 +288,5 @@ pub fn on_hosts(common: &Common, hosts: &str) -> Result<std::process::ExitCode> 
             _ => drop(command.arg(word)),
         }
     }
-    let status = command.status().context("starting barewire run")?;
-    Ok(std::process::ExitCode::from(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1)))
+    Err(anyhow::Error::new(command.exec()).context("starting barewire run"))
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use barewire_sys::cpu::Cpu;
 
 use super::driver::{Driver, Spec};
@@ -94,22 +94,24 @@ impl Ladder {
 /// Measures the ladder, shows it, and writes the page.
 pub fn run(common: &Common) -> Result<()> {
     let start = Instant::now();
+    let page = match &common.html {
+        Some(path) => Some(path.clone()),
+        None => common.for_people().then(|| PathBuf::from("report.html")),
+    };
     let mut driver = Driver::new(common)?;
-    let mut ladder = measure(&mut driver)?;
     let tells = driver.tells();
+    if let Some(path) = page.as_ref().filter(|_| tells) {
+        report::check(path)?;
+    }
+    let mut ladder = measure(&mut driver)?;
     drop(driver);
     ladder.seconds = start.elapsed().as_secs_f64();
     if !tells {
         return Ok(());
     }
     record::print(common, &ladder.records, |_| show(&ladder));
-    let page = match &common.html {
-        Some(path) => Some(path.clone()),
-        None => common.for_people().then(|| PathBuf::from("report.html")),
-    };
     if let Some(path) = page {
-        std::fs::write(&path, report::page(&ladder))
-            .with_context(|| format!("writing {}", path.display()))?;
+        report::write(&path, &report::page(&ladder))?;
         if common.for_people() {
             println!("\ncharts: {}", path.display());
         }

@@ -4,7 +4,9 @@ mod compare;
 mod document;
 mod driver;
 mod figures;
+mod keeper;
 mod ladder;
+mod layers;
 mod measures;
 mod options;
 mod peers;
@@ -19,10 +21,11 @@ mod startup;
 mod trips;
 mod worker;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use driver::Driver;
 use options::Common;
@@ -77,6 +80,13 @@ enum What {
     Peers(peers::PeersOptions),
     /// Write docs/performance.md from measurements on this machine
     Document(document::DocumentOptions),
+    /// Started by the others: starts a program under measurement, and ends it with them
+    #[command(hide = true)]
+    Keeper {
+        /// The program and its arguments
+        #[arg(last = true, required = true)]
+        program: Vec<OsString>,
+    },
     /// Started by the others: does the measured work
     #[command(hide = true)]
     Worker {
@@ -85,13 +95,34 @@ enum What {
     },
 }
 
+impl What {
+    /// What every layer that is asked for has to be good for, as commands call it.
+    fn verbs(&self) -> &'static [&'static str] {
+        match self {
+            What::Latency => &["latency"],
+            What::Bandwidth | What::Rate => &["rate"],
+            What::Logp => &["latency", "rate", "logp"],
+            What::Cpu => &["cpu"],
+            What::Ipc => &["latency", "rate"],
+            What::Overload => &["turn"],
+            // Others measure the same layers whatever is asked for, or look for themselves.
+            _ => &[],
+        }
+    }
+}
+
 /// Runs `barewire perf`.
 pub fn run(options: &PerfOptions) -> Result<ExitCode> {
     let common = &options.common;
+    let what = options.what.as_ref().unwrap_or(&What::Ladder);
+    layers::check(&common.api, what.verbs())?;
+    if common.html.is_some() && matches!(what, What::Launchers(_) | What::Peers(_) | What::Document(_)) {
+        bail!("there is no page of this; leave out --html");
+    }
     if let Some(hosts) = &common.hosts {
         return driver::on_hosts(common, hosts);
     }
-    match options.what.as_ref().unwrap_or(&What::Ladder) {
+    match what {
         What::Ladder => ladder::run(common)?,
         What::Latency => measure(common, measures::latency::run, record::usual_table)?,
         What::Bandwidth => measure(common, measures::bandwidth::run, measures::bandwidth::table)?,
@@ -106,11 +137,14 @@ pub fn run(options: &PerfOptions) -> Result<ExitCode> {
         What::Startup => measure(common, measures::startup::run, record::usual_table)?,
         What::Splitc => measure(common, measures::splitc::run, measures::splitc::table)?,
         What::Via => measure(common, measures::via::run, measures::via::table)?,
-        What::Scale => measure(common, measures::scale::run, measures::scale::table)?,
+        What::Scale => {
+            measure_and_draw(common, measures::scale::run, measures::scale::table, report::scale)?;
+        }
         What::Compare(compare) => compare::run(common, compare)?,
         What::Launchers(launchers) => startup::run(common.rounds, common.json, launchers)?,
         What::Peers(peers) => peers::run(peers)?,
         What::Document(document) => document::run(common, document)?,
+        What::Keeper { program } => return keeper::run(program),
         What::Worker { folder } => worker::serve(folder)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -122,12 +156,29 @@ fn measure(
     run: impl FnOnce(&mut Driver) -> Result<Vec<Record>>,
     table: impl FnOnce(&[Record]),
 ) -> Result<()> {
+    measure_and_draw(common, run, table, report::records)
+}
+
+/// The same, with a page of its own.
+fn measure_and_draw(
+    common: &Common,
+    run: impl FnOnce(&mut Driver) -> Result<Vec<Record>>,
+    table: impl FnOnce(&[Record]),
+    page: impl FnOnce(&[Record]) -> String,
+) -> Result<()> {
     let mut driver = Driver::new(common)?;
+    let html = common.html.as_deref().filter(|_| driver.tells());
+    if let Some(path) = html {
+        report::check(path)?;
+    }
     let records = run(&mut driver)?;
     if driver.tells() {
         record::print(common, &records, table);
     }
-    Ok(())
+    match html {
+        Some(path) => report::write(path, &page(&records)),
+        None => Ok(()),
+    }
 }
 
 /// The machine in one line.

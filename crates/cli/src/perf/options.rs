@@ -2,11 +2,15 @@
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
+
+use super::layers;
+
 /// Options that all measurements share
 #[derive(Clone, Debug, clap::Args)]
 pub struct Common {
-    /// Layers to measure: message, region, tagged, am, am2, fm, mpi; or a limit: line, ring, copy, socket
-    #[arg(long, global = true, value_delimiter = ',', value_name = "LAYER,…")]
+    /// Layers to measure; docs/perf.md says what they are
+    #[arg(long, global = true, value_delimiter = ',', value_name = "LAYER,…", value_parser = PossibleValuesParser::new(layers::names()))]
     pub api: Vec<String>,
     /// The wire [default: shared memory on one host, TCP between hosts]
     #[arg(long, global = true, value_name = "WIRE")]
@@ -41,7 +45,7 @@ pub struct Common {
     /// Print comma-separated values
     #[arg(long, global = true)]
     pub csv: bool,
-    /// Write a page with charts here
+    /// Write a page with charts and all figures here [the ladder's default: report.html]
     #[arg(long, global = true, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// With `--via sim`: how much longer the fault filter makes every datagram take

@@ -147,6 +147,13 @@ pub fn print(common: &Common, records: &[Record], table: impl FnOnce(&[Record]))
 
 /// All records under one head line; what a record does not have stays empty.
 fn csv(records: &[Record]) -> String {
+    let (columns, rows) = grid(records);
+    let line = |row: &Vec<String>| row.join(",") + "\n";
+    [&columns].into_iter().chain(&rows).map(line).collect()
+}
+
+/// The names of all fields, and a row for each record; what it does not have stays empty. No cell holds a comma.
+pub fn grid(records: &[Record]) -> (Vec<String>, Vec<Vec<String>>) {
     let rows: Vec<_> = records.iter().map(Record::fields).collect();
     let mut columns: Vec<&String> = Vec::new();
     for name in rows.iter().flat_map(|row| row.keys()) {
@@ -159,11 +166,8 @@ fn csv(records: &[Record]) -> String {
         Some(value) => value.to_string(),
         None => String::new(),
     };
-    let mut text = columns.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(",") + "\n";
-    for row in &rows {
-        text += &(columns.iter().map(|name| cell(row, name)).collect::<Vec<_>>().join(",") + "\n");
-    }
-    text
+    let cells = rows.iter().map(|row| columns.iter().map(|name| cell(row, name)).collect()).collect();
+    (columns.into_iter().cloned().collect(), cells)
 }
 
 /// A time for people.

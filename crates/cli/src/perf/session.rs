@@ -1,11 +1,12 @@
 //! A program under measurement: started once, then told what to do, so that rounds can alternate between programs.
 
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use super::keeper;
 use super::worker::{self, Answer};
 
 /// Longer than any single measurement should take.
@@ -14,7 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// A running program that answers commands.
 pub struct Session {
     pub name: String,
-    child: Child,
+    /// Ends the program, and removes the folder, when its input is closed: when this is dropped or this process ends.
+    keeper: Child,
     folder: PathBuf,
     number: u64,
 }
@@ -22,36 +24,40 @@ pub struct Session {
 impl Session {
     /// Starts `command` with a folder for commands and answers as its last argument.
     pub fn start(name: &str, mut command: Command, pin: bool) -> Result<Session> {
-        let stamp = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_nanos();
-        let folder = std::env::temp_dir().join(format!("barewire-perf-{}-{stamp}", std::process::id()));
-        std::fs::create_dir(&folder).with_context(|| format!("making {}", folder.display()))?;
-        command.arg(&folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit());
         if pin {
             command.env("BENCH_PIN", "1");
         }
-        let child = command.spawn().with_context(|| format!("starting {name}: {command:?}"))?;
-        Ok(Session { name: name.to_owned(), child, folder, number: 0 })
+        let (keeper, folder) =
+            keeper::start(&command).with_context(|| format!("starting {name}: {command:?}"))?;
+        Ok(Session { name: name.to_owned(), keeper, folder, number: 0 })
     }
 
     /// Has the program do something, and waits for what it came to.
     pub fn ask(&mut self, wish: &worker::Command) -> Result<Answer> {
+        let (what, bytes) = (&wish.what, wish.bytes);
+        self.is_there(what, bytes)?;
         self.number += 1;
         let temporary = self.folder.join("command.new");
         std::fs::write(&temporary, worker::Command { number: self.number, ..wish.clone() }.line())?;
         std::fs::rename(temporary, self.folder.join("command"))?;
-        let (what, bytes) = (&wish.what, wish.bytes);
         let start = Instant::now();
         loop {
             if let Some(answer) = self.answer() {
                 return Ok(answer);
             }
-            if let Some(status) = self.child.try_wait()? {
-                bail!("{} ended while measuring {what} at {bytes} B: {status}", self.name);
-            }
+            self.is_there(what, bytes)?;
             if start.elapsed() > PATIENCE {
                 bail!("{} did not answer {what} at {bytes} B within {PATIENCE:?}", self.name);
             }
             std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Fails if the program has ended.
+    fn is_there(&mut self, what: &str, bytes: usize) -> Result<()> {
+        match self.keeper.try_wait()? {
+            Some(status) => bail!("{} ended while measuring {what} at {bytes} B: {status}", self.name),
+            None => Ok(()),
         }
     }
 
@@ -67,17 +73,8 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        let quit = format!("{} quit\n", self.number + 1);
-        let told = std::fs::write(self.folder.join("command"), quit).is_ok();
-        let start = Instant::now();
-        while told && start.elapsed() < Duration::from_secs(3) {
-            if matches!(self.child.try_wait(), Ok(Some(_))) {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        // Its input is closed first. Should somebody have killed it, the folder is ours to remove.
+        let _ = self.keeper.wait();
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

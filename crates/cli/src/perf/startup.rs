@@ -14,6 +14,7 @@ use barewire_core::boot::{Hub, Layout, Outbox};
 use barewire_core::job::{JobId, JobKey};
 
 use super::figures::Estimate;
+use super::keeper;
 use super::peers::mpiexec;
 use crate::proc;
 
@@ -113,6 +114,7 @@ impl Launcher {
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]).args(["-n", &ranks.to_string()]).arg(&self.me).args(program);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        keeper::ends_with_us(&mut command);
         command
     }
 

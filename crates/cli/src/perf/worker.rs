@@ -5,7 +5,7 @@
 //! sleeps.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use barewire_core::{Config, Endpoint, job::Job};
@@ -110,21 +110,19 @@ pub fn open(job: Job, program: &str, pin: bool, shm: bool) -> Result<Rank> {
     Rank::new(Endpoint::open(job, config)?, program, cpus.len())
 }
 
-/// Serves commands from `folder` until one says quit.
+/// Serves commands from `folder` until one says quit, or the folder is gone.
 pub fn serve(folder: &Path) -> Result<()> {
     let job = barewire_core::boot::from_environment()?;
     let (me, set) = (job.rank, |name: &str| std::env::var_os(name).is_some());
     let program = std::env::var("BENCH_PROGRAM").unwrap_or_default();
     let mut rank = open(job, &program, set("BENCH_PIN"), !set("BENCH_TCP"))?;
-    let (mut seen, mut heard) = (0, Instant::now());
-    // Whoever asks may have been killed; nobody is asked so rarely.
-    while heard.elapsed() < Duration::from_secs(300) {
+    let mut seen = 0;
+    loop {
         let command =
             std::fs::read_to_string(folder.join("command")).ok().and_then(|text| Command::parse(&text));
         match command {
             Some(command) if command.number > seen => {
                 seen = command.number;
-                heard = Instant::now();
                 if command.what == "quit" {
                     return Ok(());
                 }
@@ -137,13 +135,14 @@ pub fn serve(folder: &Path) -> Result<()> {
                     )?,
                 }
             }
+            // Whoever asks is gone.
+            None if !folder.exists() => return Ok(()),
             _ => {
                 rank.idle();
                 std::thread::sleep(Duration::from_millis(2));
             }
         }
     }
-    Ok(())
 }
 
 /// Where another rank than the one that answers says what part of its time it waited for its processor.

@@ -1,6 +1,6 @@
 //! Interface efficiency: what a layer leaves of the bandwidth of the layer below it, by size.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::{Driver, Record, layers, longest};
 use crate::perf::driver::Spec;
@@ -21,6 +21,10 @@ const BELOW: [(&str, &str); 7] = [
 /// Every layer over the one below, in the same rounds.
 pub fn run(driver: &mut Driver) -> Result<Vec<Record>> {
     let apis = layers(driver, &["message", "region", "tagged", "am", "am2", "fm", "mpi"]);
+    if let Some(wrong) = apis.iter().find(|api| BELOW.iter().all(|(known, _)| known != api)) {
+        let known = BELOW.map(|(api, _)| api).join(", ");
+        bail!("{wrong} is not measured over another layer; {known} are");
+    }
     let sizes = driver.common.sizes(&[16, 256, 4096, 64 << 10, 1 << 20, 4 << 20]);
     run_for(driver, &apis, &sizes)
 }

@@ -1,5 +1,5 @@
 //! What an end costs when much is under way: BMI's testcontext with more and more operations posted, of which always as many end, and a
-//! completion queue with more and more VIs. Neither should grow; `--html` draws both.
+//! completion queue with more and more VIs. Neither should grow.
 
 use std::time::{Duration, Instant};
 
@@ -11,8 +11,8 @@ use barewire_core::job::JobKey;
 use super::{Driver, Record};
 use crate::perf::driver::Spec;
 use crate::perf::options::Via;
+use crate::perf::record;
 use crate::perf::worker::Answer;
-use crate::perf::{record, report};
 
 /// Operations posted at a time.
 const POSTED: [u64; 4] = [10, 100, 1000, 10_000];
@@ -35,10 +35,6 @@ pub fn run(driver: &mut Driver) -> Result<Vec<Record>> {
     for via in wires {
         records.extend(posted(driver, via)?);
         records.extend(shared(driver, via)?);
-    }
-    if let Some(path) = &driver.common.html {
-        std::fs::write(path, report::scale(&records))
-            .with_context(|| format!("writing {}", path.display()))?;
     }
     Ok(records)
 }

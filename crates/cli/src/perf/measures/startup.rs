@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use super::{Driver, Record};
 use crate::perf::driver::{Spec, launcher};
+use crate::perf::keeper;
 use crate::perf::options::Via;
 use crate::perf::worker::Answer;
 
@@ -25,6 +26,7 @@ pub fn run(driver: &mut Driver) -> Result<Vec<Record>> {
             let start = Instant::now();
             let mut command = launcher(ranks)?;
             command.arg(&me).args(["hello", "--exchange"]).stdout(Stdio::null());
+            keeper::ends_with_us(&mut command);
             let status = command.status().context("starting barewire run")?;
             anyhow::ensure!(status.success(), "a job of {ranks} ranks failed: {status}");
             answers.push(Answer::of(start.elapsed().as_nanos() as f64));

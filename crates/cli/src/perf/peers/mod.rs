@@ -8,6 +8,7 @@ mod tools;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
+use barewire_core::boot::environment::edits;
 
 use super::driver::Driver;
 use super::options::Via;
@@ -125,14 +126,28 @@ fn in_path(name: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
 
+/// Whether one of those asked for is called so, or so in part.
+pub fn is_asked(asked: &[String], name: &str) -> bool {
+    let name = name.to_lowercase();
+    asked.iter().any(|asked| name.contains(&asked.to_lowercase()))
+}
+
+/// Fails if nobody is called like one of those asked for; says whom we know.
+pub fn check(asked: &[String], known: &[&str]) -> Result<()> {
+    let is_known = |one: &String| known.iter().any(|name| is_asked(std::slice::from_ref(one), name));
+    let Some(wrong) = asked.iter().find(|one| !is_known(one)) else { return Ok(()) };
+    let edits = |name: &str| edits(&wrong.to_lowercase(), &name.to_lowercase());
+    let near = known.iter().min_by_key(|name| edits(name)).filter(|name| edits(name) <= 2);
+    let hint = near.map_or(String::new(), |near| format!("did you mean {near}? "));
+    bail!("there is no peer called {wrong}; {hint}there are {}", known.join(", "));
+}
+
 /// Lists the peers, or installs them. One that cannot be had does not keep the others away.
 pub fn run(options: &PeersOptions) -> Result<()> {
-    let mut failed = Vec::new();
-    let wanted = |name: &str| {
-        let name = name.to_lowercase();
-        options.only.is_empty() || options.only.iter().any(|only| name.contains(&only.to_lowercase()))
-    };
-    for peer in all().into_iter().filter(|peer| wanted(peer.name())) {
+    let (all, mut failed) = (all(), Vec::new());
+    check(&options.only, &all.iter().map(|peer| peer.name()).collect::<Vec<_>>())?;
+    let wanted = |name: &str| options.only.is_empty() || is_asked(&options.only, name);
+    for peer in all.into_iter().filter(|peer| wanted(peer.name())) {
         let name = peer.name();
         let Some(command) = peer.missing() else {
             println!("{name:<12} {}", peer.version());
@@ -151,4 +166,22 @@ pub fn run(options: &PeersOptions) -> Result<()> {
         bail!("not installed: {}", failed.join(", "));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_nobody_has_is_told_with_the_nearest_that_somebody_has() {
+        let known = ["Open MPI", "MPICH", "zenoh"];
+        let check = |asked: &str| check(&[asked.to_owned()], &known).map_err(|error| error.to_string());
+        assert_eq!((check("mpi"), check("OPEN"), check("zenoh")), (Ok(()), Ok(()), Ok(())));
+        let near = "there is no peer called mpihc; did you mean MPICH? there are Open MPI, MPICH, zenoh";
+        assert_eq!(check("mpihc"), Err(near.to_owned()));
+        assert_eq!(
+            check("nobody"),
+            Err("there is no peer called nobody; there are Open MPI, MPICH, zenoh".to_owned())
+        );
+    }
 }

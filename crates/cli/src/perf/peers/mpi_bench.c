@@ -159,6 +159,8 @@ int main(int argc, char **argv) {
                 number = 0;
             fclose(f);
         }
+        /* Whoever asks is gone. */
+        if (!f && access(argv[1], F_OK) != 0) break;
         if (number <= seen) {
             usleep(10000);
             continue;

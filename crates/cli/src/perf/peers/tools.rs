@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::{Peer, Running, first_line, in_path};
+use crate::perf::keeper;
 use crate::perf::options::Via;
 use crate::perf::worker::{Answer, Command};
 
@@ -126,6 +127,7 @@ impl Runs {
             process.env("UCX_WARN_UNUSED_ENV_VARS", "n");
         }
         process.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        keeper::ends_with_us(&mut process);
         process
     }
 

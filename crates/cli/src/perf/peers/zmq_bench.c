@@ -80,6 +80,8 @@ static void serve(const char *folder) {
                 number = 0;
             fclose(f);
         }
+        /* Whoever asks is gone. */
+        if (!f && access(folder, F_OK) != 0) return;
         if (number <= seen) {
             usleep(500);
             continue;

@@ -1,10 +1,13 @@
 //! The page: one file with everything in it, charts and figures, for a desk and for a phone, in light and in dark.
 
 mod charts;
+mod records;
 mod scale;
 
 use std::fmt::Write;
+use std::path::Path;
 
+use anyhow::{Context, Result};
 use charts::{Axis, Bar, Scale, Series, Spread, escape};
 
 use super::ladder::{BESIDE, CURVES, Ladder, RUNGS};
@@ -12,7 +15,24 @@ use super::options::Via;
 use super::reading;
 use super::record::{self, Record};
 
+pub use records::page as records;
 pub use scale::page as scale;
+
+/// Fails if nothing can be written there, before anything is measured for it. What is there stays as it is.
+pub fn check(path: &Path) -> Result<()> {
+    let is_new = !path.exists();
+    let opened = std::fs::File::options().append(true).create(true).open(path);
+    opened.with_context(|| format!("{} cannot be written", path.display()))?;
+    if is_new {
+        std::fs::remove_file(path)?;
+    }
+    Ok(())
+}
+
+/// Writes a page.
+pub fn write(path: &Path, page: &str) -> Result<()> {
+    std::fs::write(path, page).with_context(|| format!("writing {}", path.display()))
+}
 
 /// The page of a ladder.
 pub fn page(ladder: &Ladder) -> String {

@@ -12,6 +12,7 @@ use barewire_core::{Peer, Port};
 use barewire_sys::sysv::Queue;
 
 use super::{Kept, Rungs, Trips, each};
+use crate::perf::keeper::FOLDER;
 use crate::perf::worker::Command;
 
 const NAME: Port = Port(25);
@@ -144,7 +145,9 @@ fn open_pipe(rungs: &mut Rungs) -> Result<Way> {
 fn open_named(rungs: &mut Rungs, kind: &str) -> Result<Way> {
     let me = rungs.rank();
     let folder = if me == 0 {
-        let folder = std::env::temp_dir().join(format!("barewire-perf-ipc-{}-{kind}", std::process::id()));
+        // In the folder of the measurement if there is one: whatever happens, it goes with that.
+        let place = std::env::var_os(FOLDER).map_or_else(std::env::temp_dir, PathBuf::from);
+        let folder = place.join(format!("barewire-perf-ipc-{}-{kind}", std::process::id()));
         std::fs::create_dir(&folder)?;
         folder
     } else {
