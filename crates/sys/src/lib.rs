@@ -56,6 +56,8 @@ pub mod tcp;
 #[cfg(not(loom))]
 pub mod userbuf;
 #[cfg(not(loom))]
+pub mod watch;
+#[cfg(not(loom))]
 pub mod wirebuf;
 
 pub use rustix;

@@ -1,8 +1,8 @@
 //! Automatic update: what is written to bound memory appears in the imported buffer.
 //!
 //! With a neighbour the bound memory *is* the imported buffer, mapped: a write is a write, and nothing else happens. Elsewhere
-//! it is a buffer here. What was written through the binding is known to the byte; what was written behind its back, through
-//! [`Vmmc::binding_memory`](super::Vmmc::binding_memory), is found by comparing with a copy of what the owner has been sent. Either is sent within the
+//! it is a buffer here. What was written through the binding is known to the byte, and sent whatever it is; of what was written
+//! behind its back, through [`Vmmc::binding_memory`](super::Vmmc::binding_memory), `behind.rs` finds what changed. Either is sent within the
 //! binding's bound, as long as the node is polled, and nothing but what was written.
 
 use std::collections::BTreeMap;
@@ -12,11 +12,12 @@ use barewire_core::Endpoint;
 use barewire_core::SendError;
 use barewire_core::region::{Key, Memory, Op, RegionError, Rights};
 
+use super::behind::Behind;
 use super::engine::{Counters, Engine, ImportEntry};
 use super::names::TransferError;
 use crate::slab::Slot;
 
-/// Bytes that are compared, and sent at most, at a time.
+/// Bytes that are sent at most at a time.
 const PIECE: usize = 4096;
 
 #[derive(Debug)]
@@ -47,8 +48,8 @@ struct Far {
     memory: Memory,
     /// What was written and not sent.
     written: Stretches,
-    /// What the owner has been sent, if writes go behind our back.
-    twin: Option<Vec<u8>>,
+    /// What finds writes behind our back, if there may be any.
+    behind: Option<Behind>,
     /// When the next flush is due, if one is.
     due: Option<Instant>,
 }
@@ -64,7 +65,7 @@ impl BindEntry {
         let far = || Far {
             memory: Memory::private(len as usize),
             written: Stretches::default(),
-            twin: None,
+            behind: None,
             due: None,
         };
         let way = near.map_or_else(|| Way::Far(far()), Way::Near);
@@ -87,24 +88,21 @@ impl BindEntry {
             }
             Way::Far(far) => {
                 far.written.add(at, end);
-                far.due.get_or_insert_with(|| Instant::now() + self.every);
+                far.due = far.due.or_else(|| Instant::now().checked_add(self.every));
                 far.memory.write(at as usize, bytes)
             }
         };
         if written { Ok(()) } else { Err(TransferError::OutOfRange) }
     }
 
-    /// The memory to write to by other means, and where in it the binding begins. From now on everything is compared.
-    pub fn memory(&mut self) -> (Memory, u64) {
+    /// The memory to write to by other means, and where in it the binding begins. From now on it is looked through for changes, where
+    /// the kernel says that it was written if that is to be `tracked`.
+    pub fn memory(&mut self, tracked: bool) -> (Memory, u64) {
         match &mut self.way {
             Way::Near(memory) => (memory.clone(), self.offset),
             Way::Far(far) => {
-                far.twin.get_or_insert_with(|| {
-                    let mut twin = vec![0; far.memory.len()];
-                    read(&far.memory, 0, &mut twin);
-                    twin
-                });
-                far.due.get_or_insert_with(|| Instant::now() + self.every);
+                far.behind.get_or_insert_with(|| Behind::new(&far.memory, tracked));
+                far.due = far.due.or_else(|| Instant::now().checked_add(self.every));
                 (far.memory.clone(), 0)
             }
         }
@@ -144,7 +142,9 @@ impl BindEntry {
     /// Sends what was written, as far as there is room. What found none is tried again at the next poll.
     pub fn flush(&mut self, core: &mut Endpoint, counters: &mut Counters) {
         let Way::Far(far) = &mut self.way else { return };
-        far.compare();
+        if let Some(behind) = &mut far.behind {
+            counters.compared += behind.find(&far.memory, |from, to| far.written.add(from, to));
+        }
         let mut piece = [0; PIECE];
         while let Some((from, to)) = far.written.first(PIECE as u64) {
             let bytes = &mut piece[..(to - from) as usize];
@@ -158,41 +158,23 @@ impl BindEntry {
                 }
             }
             far.written.remove_first(to);
-            if let Some(twin) = &mut far.twin {
-                twin[from as usize..to as usize].copy_from_slice(bytes);
+            if let Some(behind) = &mut far.behind {
+                behind.sent(from as usize, bytes);
             }
             counters.updates += 1;
             counters.update_bytes += to - from;
         }
         let now = Instant::now();
-        far.due =
-            if far.written.0.is_empty() { far.twin.is_some().then(|| now + self.every) } else { Some(now) };
-    }
-}
-
-impl Far {
-    /// Finds what was written behind our back.
-    fn compare(&mut self) {
-        let Some(twin) = &self.twin else { return };
-        let mut piece = [0; PIECE];
-        for (number, old) in twin.chunks(PIECE).enumerate() {
-            let (at, new) = (number * PIECE, &mut piece[..old.len()]);
-            read(&self.memory, at, new);
-            if old == new {
-                continue;
-            }
-            let differ = |&i: &usize| old[i] != new[i];
-            let mut next = 0;
-            while let Some(from) = (next..old.len()).find(differ) {
-                next = (from..old.len()).find(|i| !differ(i)).unwrap_or(old.len());
-                self.written.add((at + from) as u64, (at + next) as u64);
-            }
-        }
+        far.due = match (far.written.0.is_empty(), &far.behind) {
+            (false, _) => Some(now),
+            (true, Some(_)) => now.checked_add(self.every),
+            (true, None) => None,
+        };
     }
 }
 
 /// Reads what lies in a binding's memory.
-fn read(memory: &Memory, at: usize, into: &mut [u8]) {
+pub(super) fn read(memory: &Memory, at: usize, into: &mut [u8]) {
     assert!(memory.read(at, into), "only what lies in it was written");
 }
 

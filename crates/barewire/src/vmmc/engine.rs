@@ -39,6 +39,8 @@ pub struct Counters {
     pub updates: u64,
     /// Bytes of those.
     pub update_bytes: u64,
+    /// Pages (of 4096 bytes) that were looked at to find what was written behind a binding's back.
+    pub compared: u64,
     /// Transfers that went to where they were re-aimed.
     pub early: u64,
     /// Transfers that had to be copied there.
@@ -159,6 +161,8 @@ pub(super) struct Engine {
     pub transfers: Slab<TransferEntry>,
     pub redirections: Slab<RedirectEntry>,
     pub bindings: Slab<BindEntry>,
+    /// Whether the kernel is asked what was written to a binding's memory.
+    pub tracked: bool,
     /// Places to which transfers are re-aimed, each registered for one peer.
     pub utlb: Registered<Peer, Key>,
     /// Imports with transfers under way.
@@ -227,6 +231,7 @@ impl Engine {
             transfers: Slab::default(),
             redirections: Slab::default(),
             bindings: Slab::default(),
+            tracked: true,
             utlb: Registered::new(utlb),
             busy: Vec::new(),
             orphans: Vec::new(),

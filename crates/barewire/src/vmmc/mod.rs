@@ -9,7 +9,8 @@
 //! - *Deliberate update* ([`Vmmc::send`]) writes bytes into an imported buffer, anywhere, at any time. What lies outside of the buffer, or
 //!   is not ours to write any more, is refused and touches nothing.
 //! - *Automatic update* ([`Vmmc::bind`]): what is written to bound memory appears in the imported buffer by itself. With a neighbour
-//!   that costs nothing, because the bound memory is the buffer; elsewhere changes are found and sent within a bound.
+//!   that costs nothing, because the bound memory is the buffer; elsewhere changes are found, with the help of the kernel's write
+//!   tracking, and sent within a bound.
 //! - A *notification* runs a handler at the owner after a transfer. Notifications can be blocked, any number of times; they queue until
 //!   the last block is taken away.
 //! - *Redirection* ([`Vmmc::redirect`]): transfers go to a default buffer that the sender knows. The receiver re-aims one to where it
@@ -47,6 +48,7 @@
 //! nodes.collect::<Vec<_>>().into_iter().for_each(|node| node.join().unwrap());
 //! ```
 
+mod behind;
 mod bind;
 mod engine;
 mod names;

@@ -35,6 +35,9 @@ for_every_wire! {
     automatic_update_appears_within_its_bound
     automatic_update_finds_what_was_written_behind_its_back
     automatic_update_touches_nothing_but_what_was_written
+    what_is_found_behind_the_back_is_what_changed_and_its_neighbours_stay
+    a_value_written_through_the_binding_is_sent_each_time
+    a_binding_that_is_never_due_is_sent_when_it_is_flushed
     a_peer_that_leaves_invalidates_its_imports_and_nothing_else
 }
 

@@ -15,7 +15,11 @@ const MAP_WITHIN: Duration = Duration::from_secs(10);
 
 impl Vmmc {
     /// Binds memory of this node to a part (offset and length) of an imported buffer: what is written to the binding appears there,
-    /// with a neighbour at once, elsewhere within `every` as long as the node is polled. It may overtake deliberate updates.
+    /// with a neighbour at once, elsewhere within `every` as long as the node is polled, or with [`Duration::MAX`] when it is flushed. It
+    /// may overtake deliberate updates.
+    ///
+    /// What [`Vmmc::write`] writes is sent as it is, and nothing else. Of what is written by other means ([`Vmmc::binding_memory`]) the bytes
+    /// that changed are sent.
     ///
     /// ```
     /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
@@ -85,8 +89,33 @@ impl Vmmc {
     }
 
     /// The bound memory itself, and where in it the binding begins, for whoever writes by other means. With a neighbour it is the
-    /// owner's memory, and stays so when the owner takes its buffer back: look at [`Vmmc::next_event`]. Elsewhere a write of
-    /// what was there already is not seen.
+    /// owner's memory, and stays so when the owner takes its buffer back: look at [`Vmmc::next_event`].
+    ///
+    /// Elsewhere it is memory of this process. A flush asks the kernel which pages of it were written (Linux 6.7; if it does not
+    /// say, or they are few, all are looked at), and sends the bytes in them that differ from what was sent last. A write of what
+    /// was there already is therefore not sent, although the owner may have changed it there: nobody can tell such a byte from
+    /// one beside it that was not written, and to send that would undo what the owner or another importer wrote.
+    /// [`Vmmc::write`] sends whatever it is given:
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
+    /// # let proxy = node.import(me, 1, None).unwrap();
+    /// let binding = node.bind(proxy, (40, 10), std::time::Duration::from_millis(1)).unwrap();
+    /// for _ in 0..3 {
+    ///     node.write(binding, 0, &[1]).unwrap(); // a flag is set
+    ///     node.flush(binding, None).unwrap();
+    ///     let mut flag = [0];
+    ///     buffer.read(40, &mut flag);
+    ///     assert_eq!(flag, [1]); // seen
+    ///     buffer.write(40, &[0]); // and cleared by the owner
+    /// }
+    /// ```
+    ///
+    /// By hand:
     ///
     /// ```
     /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
@@ -106,7 +135,33 @@ impl Vmmc {
     /// assert_eq!(&there, b"by hand");
     /// ```
     pub fn binding_memory(&mut self, binding: Binding) -> Result<(Memory, u64), TransferError> {
-        Ok(self.engine.bindings.get_mut(binding.0).ok_or(TransferError::NoSuch)?.memory())
+        let tracked = self.engine.tracked;
+        Ok(self.engine.bindings.get_mut(binding.0).ok_or(TransferError::NoSuch)?.memory(tracked))
+    }
+
+    /// Sets whether the kernel is asked which pages of a binding were written, for those whose memory is asked for
+    /// ([`Vmmc::binding_memory`]) for the first time from now on (default: yes). If not, every flush looks at all of them. That is for
+    /// memory that is written past the page table, which the kernel does not see: by direct input that goes on during a flush, or as a
+    /// buffer registered with io_uring.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, job::Job, region::{Memory, Who}};
+    /// # use barewire::vmmc::*;
+    /// # let mut node = Vmmc::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let (me, buffer) = (node.core().me(), Memory::shared(100).unwrap());
+    /// # let export = node.export(&buffer, 1, Who::Anyone).unwrap();
+    /// # let proxy = node.import(me, 1, None).unwrap();
+    /// node.set_write_tracking(false);
+    /// let binding = node.bind(proxy, (0, 100), std::time::Duration::from_millis(1)).unwrap();
+    /// let (memory, start) = node.binding_memory(binding).unwrap();
+    /// memory.write(start as usize, b"found");
+    /// node.flush(binding, None).unwrap();
+    /// let mut there = [0; 5];
+    /// buffer.read(0, &mut there);
+    /// assert_eq!(&there, b"found");
+    /// ```
+    pub fn set_write_tracking(&mut self, tracked: bool) {
+        self.engine.tracked = tracked;
     }
 
     /// Sends what was written to a binding, and waits until the owner has it.
