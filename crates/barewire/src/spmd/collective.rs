@@ -384,6 +384,7 @@ impl<L: Deliver> World<L> {
         let mut receiving = from.map(|from| Receiving { from, got: 0 });
         let mut letter = Vec::new();
         let mut outcome = Ok(());
+        self.travels.overlook();
         while outcome.is_ok() && (sending.is_some() || receiving.is_some()) {
             // Whoever we wait for: for its letter, then for room.
             let on = if receiving.is_some() { from } else { out.map(|(to, _)| to) };

@@ -28,6 +28,7 @@ macro_rules! suite {
                 what_is_written_is_read
                 gets_are_valid_only_after_sync
                 futures_end_in_any_order
+                a_future_that_is_polled_only_when_woken_ends
                 stores_are_counted_in_flight
                 store_sync_counts_bytes
                 bulk_transfers_of_all_lengths

@@ -1,6 +1,10 @@
 //! Split-C.
 
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 use barewire::core::Peer;
 use barewire::core::region::RegionError;
@@ -101,6 +105,67 @@ pub fn futures_end_in_any_order(wire: &Wire) {
             Ok::<u64, Error>(sum)
         });
         assert_eq!(sum.unwrap(), Ok(3 * 10 * me + 3));
+    });
+}
+
+/// Polls a future only if it was woken, as collections of futures do.
+struct WhenWoken<F> {
+    inner: F,
+    woken: Arc<Woken>,
+}
+
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+impl<F: Future + Unpin> WhenWoken<F> {
+    fn new(inner: F) -> WhenWoken<F> {
+        WhenWoken { inner, woken: Arc::new(Woken(AtomicBool::new(true))) }
+    }
+}
+
+impl<F: Future + Unpin> Future for WhenWoken<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<F::Output> {
+        if !self.woken.0.swap(false, Ordering::SeqCst) {
+            return Poll::Pending;
+        }
+        let waker = Waker::from(self.woken.clone());
+        Pin::new(&mut self.inner).poll(&mut Context::from_waker(&waker))
+    }
+}
+
+pub fn a_future_that_is_polled_only_when_woken_ends(wire: &Wire) {
+    run(wire, 2, |sc| {
+        let words = sc.all_spread_malloc::<u64>(2, 1).unwrap();
+        let other = words.at(u64::from(1 - sc.my_proc()));
+        // `block_on` itself sees the end of it.
+        let put = WhenWoken::new(sc.put(other, 7).unwrap());
+        assert_eq!(sc.block_on(put).unwrap(), Ok(()));
+        sc.barrier().unwrap();
+        // So does whoever else waits: here a sync, or a barrier and a poll.
+        for by_sync in [true, false] {
+            let mut get = pin!(WhenWoken::new(sc.get(other).unwrap()));
+            let mut context = Context::from_waker(Waker::noop());
+            let mut outcome = get.as_mut().poll(&mut context);
+            if by_sync {
+                sc.sync().unwrap();
+            } else {
+                // The first asks for the get's answer, the second comes after it.
+                sc.barrier().unwrap();
+                sc.barrier().unwrap();
+                sc.poll();
+            }
+            if outcome.is_pending() {
+                outcome = get.as_mut().poll(&mut context);
+            }
+            assert_eq!(outcome, Poll::Ready(Ok(7)), "after a sync: {by_sync}");
+        }
     });
 }
 
