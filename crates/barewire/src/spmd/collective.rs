@@ -8,7 +8,7 @@ use barewire_core::wait::Waiting;
 use barewire_core::{Deliver, Endpoint, Peer, SendError, Sending};
 use zerocopy::IntoBytes;
 
-use super::mail::{BROKEN, Break, LETTER, Mail};
+use super::mail::{ALL, BROKEN, Break, LETTER, Mail};
 use super::{Error, Plain, World};
 
 /// Ranks that act together: `size` of them, every `stride`th from `start` on.
@@ -130,7 +130,7 @@ impl<L: Deliver> World<L> {
     /// # }).unwrap();
     /// ```
     pub fn all(&self) -> Group {
-        Group { start: 0, stride: 1, size: self.size(), mark: 0 }
+        Group { start: 0, stride: 1, size: self.size(), mark: ALL }
     }
 
     /// A group of some of a group's members: `size` of them, every `stride`th from member `start` on. All members of the parent call it,
@@ -412,6 +412,15 @@ impl<L: Deliver> World<L> {
             self.give_up(turn, peer);
         }
         outcome.map(|()| letter)
+    }
+
+    /// A rank is gone without which there will be no collective of all: tells the others, so that they know because of whom
+    /// if we leave, too.
+    #[cold]
+    pub(super) fn pass_on(&mut self, because_of: Peer) {
+        let count = self.turns.get(&ALL).map_or(1, |before| before + 1);
+        let turn = Turn { group: self.all(), me: self.rank(), count, tag: 0 };
+        self.give_up(turn, because_of);
     }
 
     /// A member is gone: tells the others, once, so that they neither wait for us nor take us for the cause.

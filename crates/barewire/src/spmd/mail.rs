@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use barewire_core::{Endpoint, Frame, Incoming, Peer, Port};
+use barewire_core::{Frame, Incoming, Peer, Port};
 
 /// A letter, or a part of one.
 pub(super) const LETTER: Port = Port(0xc011);
@@ -27,16 +27,16 @@ pub(crate) struct Mail {
     frames: Vec<VecDeque<Frame>>,
     /// Groups that lost a member.
     broken: HashMap<u64, Break>,
-    /// Who went without a word.
+    /// Who went without a word first.
     lost: Option<Peer>,
-    /// Whether each has gone, in whatever way.
-    gone: Vec<bool>,
+    /// Who left first.
+    left: Option<Peer>,
 }
 
 impl Mail {
     pub fn new(size: u32) -> Mail {
         let frames = (0..size).map(|_| VecDeque::new()).collect();
-        Mail { frames, broken: HashMap::new(), lost: None, gone: vec![false; size as usize] }
+        Mail { frames, broken: HashMap::new(), lost: None, left: None }
     }
 
     #[inline]
@@ -89,27 +89,20 @@ impl Mail {
     }
 
     pub fn peer_gone(&mut self, peer: Peer, without_a_word: bool) {
-        if let Some(gone) = self.gone.get_mut(peer.0 as usize) {
-            *gone = true;
-        }
-        if without_a_word {
-            self.lost.get_or_insert(peer);
-        }
+        let first = if without_a_word { &mut self.lost } else { &mut self.left };
+        first.get_or_insert(peer);
     }
 
-    /// Whoever is to blame if what anybody might have done never happens: a rank that was lost, or the last of all the
-    /// others that left.
-    pub fn bereaved(&self, endpoint: &Endpoint) -> Option<Peer> {
-        if self.lost.is_some() {
-            return self.lost;
-        }
-        let me = endpoint.me().0 as usize;
-        let mut others = (0..self.gone.len()).filter(|&rank| rank != me).peekable();
-        let last = others.peek().copied()?;
-        others.all(|rank| self.gone[rank]).then_some(Peer(last as u32))
+    /// Whoever is to blame if what anybody might have done never happens: a rank that was lost, as we or others know, or one that left.
+    /// Ranks end together, and whoever waits for something has not come to the end: so who has left by now did so too early.
+    pub fn bereaved(&self) -> Option<Peer> {
+        let told = || self.broken.get(&ALL).map(|broken| broken.because_of);
+        self.lost.or_else(told).or(self.left)
     }
 }
 
+/// What the letters of the group of all ranks are marked with.
+pub(super) const ALL: u64 = 0;
 /// Groups that can be known to be broken.
 const BROKEN_MAX: usize = 4096;
 
@@ -130,5 +123,17 @@ mod tests {
         assert_eq!(told(3, 3, false), (true, [None, Some(3), Some(3), Some(3)]));
         assert_eq!(told(3, 3, true), (false, [None, Some(3), Some(3), Some(3)]), "the others know");
         assert_eq!(mail.broken(8, 6), None);
+    }
+    #[test]
+    fn the_dead_are_to_blame_before_those_who_left() {
+        let mut mail = Mail::new(4);
+        assert_eq!(mail.bereaved(), None);
+        mail.peer_gone(Peer(2), false);
+        mail.peer_gone(Peer(3), false);
+        assert_eq!(mail.bereaved(), Some(Peer(2)), "the first");
+        mail.break_group(ALL, Break { because_of: Peer(1), since: 5, passed_on: false });
+        assert_eq!(mail.bereaved(), Some(Peer(1)), "why it left, as it says");
+        mail.peer_gone(Peer(3), true);
+        assert_eq!(mail.bereaved(), Some(Peer(3)), "what we know ourselves");
     }
 }

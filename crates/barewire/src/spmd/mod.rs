@@ -338,7 +338,8 @@ impl<L: Deliver> World<L> {
         }
     }
 
-    /// Waits for something that others bring about: with a message, or by writing this rank's memory.
+    /// Waits for something that others bring about: with a message, or by writing this rank's memory. It is an error if whoever it
+    /// waits `on` is gone: anybody, if it is nobody in particular.
     pub(crate) fn watch(
         &mut self,
         what: &'static str,
@@ -348,14 +349,21 @@ impl<L: Deliver> World<L> {
         let mut lost = None;
         self.travels.overlook();
         let World { endpoint, hub, timeout, .. } = self;
-        endpoint.watch_for(Waiting { what, on }, hub, *timeout, |endpoint, hub| {
+        endpoint.watch_for(Waiting { what, on }, hub, *timeout, |_, hub| {
+            // Whoever is gone was so before this look, so it sees all that they did.
             if done(&mut hub.layer) {
                 return true;
             }
-            lost = hub.mail.bereaved(endpoint);
+            lost = if on.is_none() { hub.mail.bereaved() } else { None };
             lost.is_some()
         })?;
-        lost.map_or(Ok(()), |peer| Err(Error::Lost(peer)))
+        match lost {
+            None => Ok(()),
+            Some(peer) => {
+                self.pass_on(peer);
+                Err(Error::Lost(peer))
+            }
+        }
     }
 
     /// Waits until `done`, which is asked whenever something may have happened and is told how many operations have ended meanwhile.

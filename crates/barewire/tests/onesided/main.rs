@@ -36,6 +36,7 @@ macro_rules! suite {
                 places_outside_of_the_heap_are_errors
                 the_heap_is_bounded
                 waiting_for_stores_of_the_dead_is_an_error
+                a_processor_that_leaves_early_is_an_error_for_all_that_wait
             }
             shmem {
                 puts_and_gets_of_all_forms
@@ -50,6 +51,8 @@ macro_rules! suite {
                 the_heap_is_symmetric_and_bounded
                 what_does_not_fit_is_an_error_and_touches_nothing
                 waiting_for_the_dead_is_an_error
+                a_pe_that_leaves_early_is_an_error_for_all_that_wait
+                a_pe_that_has_finished_disturbs_nobody
             }
             ga {
                 patches_across_owners

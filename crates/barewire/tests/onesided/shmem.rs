@@ -317,3 +317,30 @@ pub fn waiting_for_the_dead_is_an_error(wire: &Wire) {
         assert_eq!(shmem.set_lock(flag), Ok(()), "the lock is at PE 0, which is here");
     });
 }
+
+pub fn a_pe_that_leaves_early_is_an_error_for_all_that_wait(wire: &Wire) {
+    wire.run(3, |endpoint| {
+        let shmem = Shmem::init(endpoint, HEAP).unwrap();
+        shmem.set_timeout(PATIENCE);
+        let flag = shmem.calloc::<u64>(1).unwrap();
+        if shmem.my_pe() == 2 {
+            return;
+        }
+        // The first of the two to know leaves, too, but is not to blame.
+        assert_eq!(shmem.wait_until(flag, 0, Cmp::Ne, 0), Err(Error::Lost(Peer(2))));
+        assert_eq!(shmem.wait_until(flag, 0, Cmp::Ne, 0), Err(Error::Lost(Peer(2))), "it stays so");
+        assert_eq!(shmem.wait_until(flag, 0, Cmp::Eq, 0), Ok(0), "what is there is found");
+    });
+}
+
+pub fn a_pe_that_has_finished_disturbs_nobody(wire: &Wire) {
+    let rounds = wire.times(100);
+    run(wire, 3, |shmem| {
+        let (me, flag) = (shmem.my_pe(), shmem.calloc::<u64>(1).unwrap());
+        // PE 2 is in `finalize` meanwhile.
+        for round in (1..=rounds).take_while(|_| me < 2) {
+            shmem.p(flag, 0, round, 1 - me).unwrap();
+            shmem.wait_until(flag, 0, Cmp::Ge, round).unwrap();
+        }
+    });
+}

@@ -340,3 +340,16 @@ pub fn waiting_for_stores_of_the_dead_is_an_error(wire: &Wire) {
         assert_eq!(sc.read(words.block(0)), Ok(5), "what is ours is still there");
     });
 }
+
+pub fn a_processor_that_leaves_early_is_an_error_for_all_that_wait(wire: &Wire) {
+    wire.run(3, |endpoint| {
+        let sc = SplitC::new(endpoint, HEAP).unwrap();
+        sc.set_timeout(PATIENCE);
+        if sc.my_proc() == 2 {
+            return;
+        }
+        assert_eq!(sc.store_sync(8), Err(Error::Lost(Peer(2))));
+        assert_eq!(sc.store_sync(8), Err(Error::Lost(Peer(2))), "it stays so");
+        assert_eq!(sc.all_store_sync(), Err(Error::Lost(Peer(2))));
+    });
+}
