@@ -53,6 +53,7 @@ macro_rules! suite {
                 waiting_for_the_dead_is_an_error
                 a_pe_that_leaves_early_is_an_error_for_all_that_wait
                 a_pe_that_has_finished_disturbs_nobody
+                a_lock_whose_holder_is_gone_is_an_error
             }
             ga {
                 patches_across_owners
