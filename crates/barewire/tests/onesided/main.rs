@@ -22,6 +22,7 @@ macro_rules! suite {
                 memory_that_one_rank_has_not_nobody_has
                 a_revoked_block_is_an_error
                 a_member_that_leaves_breaks_the_group_for_all
+                a_member_that_fails_breaks_the_group_for_all
                 operations_on_a_rank_that_left_fail
             }
             splitc {
