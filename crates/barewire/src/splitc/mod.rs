@@ -261,19 +261,24 @@ impl SplitC {
     pub fn all_spread_malloc<T: Plain>(&self, count: usize, block: usize) -> Result<Spread<T>, Error> {
         let rows = count.div_ceil(self.procs as usize);
         let bytes = rows.checked_mul(block).and_then(|n| n.checked_mul(size_of::<T>()));
-        let bytes = bytes.ok_or(Error::HeapFull { bytes: usize::MAX })?;
         let mut inner = self.inner.borrow_mut();
-        let at = inner.heap.take(bytes);
+        let at = bytes.filter(|_| block > 0).and_then(|bytes| inner.heap.take(bytes));
         // The same place everywhere, or nowhere.
         let here = at.map_or(u64::MAX, |at| at as u64);
         let all = inner.world.all();
         let mut agreed = [here, !here];
-        inner.world.reduce(all, &mut agreed, Ord::max)?;
+        let reduced = inner.world.reduce(all, &mut agreed, Ord::max);
         match at {
-            Some(at) if agreed == [here, !here] => Ok(Spread::new(at as u64, self.procs, block as u64)),
+            Some(at) if reduced.is_ok() && agreed == [here, !here] => {
+                Ok(Spread::new(at as u64, self.procs, block as u64))
+            }
             _ => {
                 at.map(|at| inner.heap.give_back(at));
-                Err(Error::HeapFull { bytes })
+                reduced?;
+                if block == 0 {
+                    return Err(Error::Mismatch("a block of a spread array has at least one value"));
+                }
+                Err(Error::HeapFull { bytes: bytes.unwrap_or(usize::MAX) })
             }
         }
     }

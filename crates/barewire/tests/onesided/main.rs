@@ -36,6 +36,7 @@ macro_rules! suite {
                 spread_arrays_lie_on_all_processors
                 places_outside_of_the_heap_are_errors
                 the_heap_is_bounded
+                empty_blocks_and_no_processors_are_errors
                 waiting_for_stores_of_the_dead_is_an_error
                 a_processor_that_leaves_early_is_an_error_for_all_that_wait
             }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use barewire::core::Peer;
 use barewire::core::region::RegionError;
-use barewire::splitc::{Error, Global, SplitC};
+use barewire::splitc::{Error, Global, SplitC, Spread};
 
 use crate::kit::{PATIENCE, Wire, scramble};
 
@@ -315,6 +315,20 @@ pub fn the_heap_is_bounded(wire: &Wire) {
         }
         let array = sc.all_spread_malloc::<u8>(2, HEAP / 2 + 64).unwrap();
         sc.all_spread_free(array).unwrap();
+    });
+}
+
+pub fn empty_blocks_and_no_processors_are_errors(wire: &Wire) {
+    run(wire, 2, |sc| {
+        assert!(matches!(sc.all_spread_malloc::<u64>(2, 0), Err(Error::Mismatch(_))));
+        // One of us is wrong: then nobody gets any, and nobody waits.
+        let block = if sc.my_proc() == 1 { 0 } else { 8 };
+        assert!(sc.all_spread_malloc::<u64>(2, block).is_err());
+        let nobody = Err(Error::NoSuchRank { rank: u32::MAX, size: 2 });
+        assert_eq!(sc.read(Spread::<u64>::new(1024, 2, 0).at(3)), nobody);
+        assert_eq!(sc.read(Spread::<u64>::new(1024, 0, 4).at(3)), nobody);
+        assert_eq!(sc.read(Spread::<u64>::new(1024, 0, 4).add(1).block(0)), nobody);
+        sc.all_spread_malloc::<u64>(2, 8).unwrap();
     });
 }
 
