@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use barewire::ga::Ga;
-use barewire::shmem::{Cmp, Op, Shmem};
+use barewire::shmem::{Cmp, Op, Shmem, Team};
 use barewire::splitc::SplitC;
 use barewire::spmd::Error;
 use barewire::vmmc::{Notify, TransferError, Vmmc, Why};
@@ -25,7 +25,7 @@ const VICTIM: u32 = 1;
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));
 
 /// What survivors do when it happens.
-const CASES: [&str; 23] = [
+const CASES: [&str; 24] = [
     "splitc/read",
     "splitc/write",
     "splitc/get",
@@ -39,6 +39,7 @@ const CASES: [&str; 23] = [
     "shmem/get",
     "shmem/atomic",
     "shmem/wait_until",
+    "shmem/set_lock",
     "shmem/barrier_all",
     "shmem/reduce",
     "ga/get",
@@ -157,6 +158,11 @@ fn shmem(endpoint: Endpoint, what: &str) {
     let shmem = Shmem::init(endpoint, 1 << 16).expect("a heap");
     shmem.set_timeout(PATIENCE);
     let words = shmem.calloc::<u64>(1000).expect("room");
+    let is_locked = what == "set_lock";
+    if is_locked && shmem.my_pe() == VICTIM {
+        shmem.set_lock(words).expect("nobody else wants it yet");
+    }
+    shmem.barrier_all().expect("all are there");
     act(
         shmem.my_pe(),
         || shmem.poll(),
@@ -165,10 +171,16 @@ fn shmem(endpoint: Endpoint, what: &str) {
             "get" => shmem.get(&mut [0; 1000], words, 0, VICTIM),
             "atomic" => shmem.atomic_fetch_inc(words, 0, VICTIM).map(|_| ()),
             "wait_until" => shmem.wait_until(words, 0, Cmp::Ne, 0).map(|_| ()),
+            "set_lock" => shmem.set_lock(words),
             "barrier_all" => shmem.barrier_all(),
             _ => shmem.reduce(shmem.team_world(), Op::Sum, &[1.0]).map(|_| ()),
         },
     );
+    if is_locked {
+        // The lock is at rank 0: it stays until the other has asked for it.
+        let survivors = Team::active_set(0, 1, 2).expect("ranks 0 and 2");
+        shmem.team_sync(survivors).expect("both are there");
+    }
     shmem.write(words, 0, &[5]).expect("one's own memory is still there");
 }
 

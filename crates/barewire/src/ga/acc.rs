@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::ops::{Add, Mul};
 use std::sync::atomic::Ordering;
 
-use barewire_core::region::{Memory, Width};
+use barewire_core::region::{Memory, RegionError, Width};
 use barewire_core::{Deliver, Endpoint, Flow, Incoming, Peer, Port};
 
 use super::{Error, Inner, Plain};
@@ -136,6 +136,11 @@ impl Accs {
         self.arrays.remove(&array).is_some()
     }
 
+    /// Whether the array has not been destroyed.
+    pub fn check(&self, array: u32) -> Result<(), Error> {
+        if self.arrays.contains_key(&array) { Ok(()) } else { Err(Error::Region(RegionError::BadKey)) }
+    }
+
     /// How many accumulations a rank has answered.
     #[inline]
     pub fn acked(&self, rank: u32) -> u64 {
@@ -189,6 +194,7 @@ impl Inner {
     ) -> Result<(), Error> {
         let (to, factor) = (Peer(rank), factor.to_bits());
         if rank == self.world.rank() {
+            self.world.hub.layer.check(array)?;
             return accumulate(memory, place, T::KIND, factor, elements).ok_or(Error::OUT_OF_RANGE);
         }
         let imm = (T::KIND as u64) << 32 | u64::from(array);

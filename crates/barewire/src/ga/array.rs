@@ -315,6 +315,7 @@ impl<'a, T: Element> Array<'a, T> {
     /// # }).unwrap();
     /// ```
     pub fn local_with_ghosts(&self) -> Result<(Vec<T>, Vec<usize>), Error> {
+        self.ga.inner.borrow().world.hub.layer.check(self.id)?;
         let Some(block) = self.layout.block(self.ga.me) else { return Ok((Vec::new(), Vec::new())) };
         let dims: Vec<usize> =
             block.iter().zip(self.layout.ghosts()).map(|(range, ghost)| range.len() + 2 * ghost).collect();

@@ -1,5 +1,6 @@
 //! Atomic updates of one word of symmetric memory, and locks made of them.
 
+use barewire_core::Peer;
 use barewire_core::region::{Atomic, Width};
 
 use super::{Error, Inner, Plain, Shmem, Sym};
@@ -312,7 +313,8 @@ impl Shmem {
         self.start_atomic(word, at, Atomic::Xor(mask.to_bits()), pe)
     }
 
-    /// Takes the lock, waiting for whoever has it. What a lock protects is looked at and changed only by its holder.
+    /// Takes the lock, waiting for whoever has it. What a lock protects is looked at and changed only by its holder. A lock whose holder is
+    /// gone stays taken, because what it protects may be half done: it is [`Error::Lost`].
     ///
     /// ```
     /// # use barewire::{core::{Config, Endpoint, job::Job}, shmem::Shmem};
@@ -324,14 +326,22 @@ impl Shmem {
     /// ```
     pub fn set_lock(&self, lock: Sym<u64>) -> Result<(), Error> {
         let started = std::time::Instant::now();
-        while !self.test_lock(lock)? {
+        loop {
+            let Some(holder) = self.lock_or_holder(lock)? else { return Ok(()) };
+            if self.inner.borrow().world.endpoint().is_gone(holder) {
+                // It may have given the lock back just before it left.
+                match self.lock_or_holder(lock)? {
+                    None => return Ok(()),
+                    Some(still) if still == holder => return Err(Error::Lost(holder)),
+                    Some(_) => {}
+                }
+            }
             self.poll();
             std::thread::yield_now();
             if self.timeout().is_some_and(|timeout| started.elapsed() >= timeout) {
                 return Err(Error::TimedOut);
             }
         }
-        Ok(())
     }
 
     /// Takes the lock if nobody has it, and says whether it did.
@@ -343,7 +353,13 @@ impl Shmem {
     /// assert_eq!((shmem.test_lock(lock), shmem.test_lock(lock)), (Ok(true), Ok(false)));
     /// ```
     pub fn test_lock(&self, lock: Sym<u64>) -> Result<bool, Error> {
-        Ok(self.atomic_compare_swap(lock, 0, 0, 1 + u64::from(self.my_pe()), 0)? == 0)
+        Ok(self.lock_or_holder(lock)?.is_none())
+    }
+
+    /// Takes the lock, or says who has it.
+    fn lock_or_holder(&self, lock: Sym<u64>) -> Result<Option<Peer>, Error> {
+        let before = self.atomic_compare_swap(lock, 0, 0, 1 + u64::from(self.my_pe()), 0)?;
+        Ok(before.checked_sub(1).map(|pe| Peer(u32::try_from(pe).unwrap_or(u32::MAX))))
     }
 
     /// Gives the lock back. What its holder put while it had it is in place before.

@@ -180,7 +180,7 @@ impl Shmem {
         Ok(Shmem { inner: RefCell::new(inner), me, pes })
     }
 
-    /// Waits for all PEs and leaves. Dropping a PE leaves too, but waits for nobody.
+    /// Waits for all PEs and leaves. Dropping a PE leaves too, but waits for nobody: to those who wait for others' puts then it is lost.
     ///
     /// ```
     /// # use barewire::{shmem::*, spmd};

@@ -46,8 +46,8 @@ impl Cmp {
 }
 
 impl Shmem {
-    /// Waits until element `at` of this PE's own object compares so, and gives it. [`Error::Lost`] if a PE is lost meanwhile, because
-    /// it might be the one that was to write it.
+    /// Waits until element `at` of this PE's own object compares so, and gives it. [`Error::Lost`] if a PE is lost, or leaves
+    /// without [`Shmem::finalize`], because it might be the one that was to write it.
     ///
     /// ```
     /// # use barewire::{shmem::*, spmd};

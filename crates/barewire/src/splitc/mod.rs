@@ -37,6 +37,7 @@
 //! Errors are few and mean that nothing happened: a place outside of the heap ([`Error::Region`]), a processor that does not exist
 //! ([`Error::NoSuchRank`]) or is gone ([`Error::Lost`]).
 
+mod collect;
 mod phase;
 mod pointer;
 mod store;
@@ -170,6 +171,9 @@ impl SplitC {
 
     /// Looks at the endpoint below: its counters, its peers' states.
     ///
+    /// # Panics
+    /// If `look` uses this processor again: it is in use already.
+    ///
     /// ```
     /// # use barewire::{core::{Config, Endpoint, job::Job}, splitc::*};
     /// # let sc = SplitC::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
@@ -261,19 +265,24 @@ impl SplitC {
     pub fn all_spread_malloc<T: Plain>(&self, count: usize, block: usize) -> Result<Spread<T>, Error> {
         let rows = count.div_ceil(self.procs as usize);
         let bytes = rows.checked_mul(block).and_then(|n| n.checked_mul(size_of::<T>()));
-        let bytes = bytes.ok_or(Error::HeapFull { bytes: usize::MAX })?;
         let mut inner = self.inner.borrow_mut();
-        let at = inner.heap.take(bytes);
+        let at = bytes.filter(|_| block > 0).and_then(|bytes| inner.heap.take(bytes));
         // The same place everywhere, or nowhere.
         let here = at.map_or(u64::MAX, |at| at as u64);
         let all = inner.world.all();
         let mut agreed = [here, !here];
-        inner.world.reduce(all, &mut agreed, Ord::max)?;
+        let reduced = inner.world.reduce(all, &mut agreed, Ord::max);
         match at {
-            Some(at) if agreed == [here, !here] => Ok(Spread::new(at as u64, self.procs, block as u64)),
+            Some(at) if reduced.is_ok() && agreed == [here, !here] => {
+                Ok(Spread::new(at as u64, self.procs, block as u64))
+            }
             _ => {
                 at.map(|at| inner.heap.give_back(at));
-                Err(Error::HeapFull { bytes })
+                reduced?;
+                if block == 0 {
+                    return Err(Error::Mismatch("a block of a spread array has at least one value"));
+                }
+                Err(Error::HeapFull { bytes: bytes.unwrap_or(usize::MAX) })
             }
         }
     }
@@ -523,82 +532,6 @@ impl SplitC {
             inner.synced += 1;
         }
         outcome
-    }
-
-    /// Returns when all processors have called it. Does not wait for gets, puts and stores.
-    ///
-    /// ```
-    /// use std::sync::atomic::{AtomicU32, Ordering};
-    /// let arrived = AtomicU32::new(0);
-    /// # use barewire::{spmd, splitc::*};
-    /// # spmd::launch(&[3], |endpoint| {
-    /// # let sc = SplitC::new(endpoint, 1 << 16)?;
-    /// # let me = sc.my_proc();
-    /// arrived.fetch_add(1, Ordering::SeqCst);
-    /// sc.barrier()?;
-    /// assert_eq!(arrived.load(Ordering::SeqCst), 3);
-    /// # Ok::<_, spmd::Error>(())
-    /// # }).unwrap();
-    /// ```
-    pub fn barrier(&self) -> Result<(), Error> {
-        let world = &mut self.inner.borrow_mut().world;
-        let all = world.all();
-        world.barrier(all)
-    }
-
-    /// Combines everybody's values, place by place; all get the result. The order depends on the processors' numbers alone.
-    ///
-    /// ```
-    /// # use barewire::{core::{Config, Endpoint, job::Job}, splitc::SplitC};
-    /// # let sc = SplitC::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 4096).unwrap();
-    /// let mut hits_and_longest = [3.0, 0.5];
-    /// sc.all_reduce(&mut hits_and_longest, |a, b| a + b).unwrap();
-    /// ```
-    pub fn all_reduce<T: Plain>(&self, values: &mut [T], combine: impl Fn(T, T) -> T) -> Result<(), Error> {
-        let world = &mut self.inner.borrow_mut().world;
-        let all = world.all();
-        world.reduce(all, values, combine)
-    }
-
-    /// What processor `root` has in `values` is in everybody's.
-    ///
-    /// ```
-    /// # use barewire::{spmd, splitc::*};
-    /// # spmd::launch(&[3], |endpoint| {
-    /// # let sc = SplitC::new(endpoint, 1 << 16)?;
-    /// # let me = sc.my_proc();
-    /// let mut parameters = if me == 2 { [640, 480] } else { [0; 2] };
-    /// sc.all_bcast(2, &mut parameters)?;
-    /// assert_eq!(parameters, [640, 480]);
-    /// # Ok::<_, spmd::Error>(())
-    /// # }).unwrap();
-    /// ```
-    pub fn all_bcast<T: Plain>(&self, root: u32, values: &mut [T]) -> Result<(), Error> {
-        let world = &mut self.inner.borrow_mut().world;
-        let all = world.all();
-        world.broadcast(all, root, values)
-    }
-
-    /// Everybody's value, in the order of processors.
-    ///
-    /// ```
-    /// # use barewire::{spmd, splitc::*};
-    /// # spmd::launch(&[3], |endpoint| {
-    /// # let sc = SplitC::new(endpoint, 1 << 16)?;
-    /// # let me = sc.my_proc();
-    /// let counts = sc.all_gather(10 * me)?;
-    /// let before_mine: u32 = counts[..me as usize].iter().sum();
-    /// assert_eq!((counts, before_mine), (vec![0, 10, 20], [0, 0, 10][me as usize]));
-    /// # Ok::<_, spmd::Error>(())
-    /// # }).unwrap();
-    /// ```
-    pub fn all_gather<T: Plain>(&self, value: T) -> Result<Vec<T>, Error> {
-        let world = &mut self.inner.borrow_mut().world;
-        let all = world.all();
-        let parts = world.gather_all(all, value.as_bytes())?;
-        let read =
-            |part: Vec<u8>| T::read_from_bytes(&part).map_err(|_| Error::Mismatch("not one value each"));
-        parts.into_iter().map(read).collect()
     }
 }
 

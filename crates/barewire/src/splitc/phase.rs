@@ -2,7 +2,9 @@
 
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 use barewire_core::region::Memory;
 
@@ -161,12 +163,26 @@ impl SplitC {
     /// ```
     pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output, Error> {
         let mut future = pin!(future);
-        let mut context = Context::from_waker(Waker::noop());
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(woken.clone());
+        let mut context = Context::from_waker(&waker);
         loop {
             match future.as_mut().poll(&mut context) {
                 Poll::Ready(done) => return Ok(done),
+                // What ended while it was polled may be what another part of it waits for.
+                Poll::Pending if woken.0.swap(false, Ordering::Relaxed) => self.poll(),
                 Poll::Pending => self.inner.borrow_mut().world.wait_for_any()?,
             }
         }
+    }
+}
+
+/// Whether the future of a [`SplitC::block_on`] wants to be polled again.
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }

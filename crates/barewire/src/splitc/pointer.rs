@@ -38,6 +38,9 @@ pub struct Spread<T> {
 }
 
 impl<T> Global<T> {
+    /// No processor has this number.
+    const NOWHERE: Global<T> = Global::new(u32::MAX, u64::MAX);
+
     /// The place `offset` bytes into a processor's heap. Whether there is anything is found out when it is used.
     ///
     /// ```
@@ -131,7 +134,8 @@ impl<T> Global<T> {
 }
 
 impl<T> Spread<T> {
-    /// Blocks of `block` values from `offset` on, over `procs` processors.
+    /// Blocks of `block` values from `offset` on, over `procs` processors. Over none, or with blocks of none, it points nowhere: to use such a place is
+    /// an error.
     ///
     /// ```
     /// use barewire::splitc::Spread;
@@ -151,8 +155,8 @@ impl<T> Spread<T> {
     /// ```
     #[inline]
     pub const fn block(self, i: u64) -> Global<T> {
-        let i = self.skip.saturating_add(i);
-        let (row, procs) = (i / self.procs as u64, self.procs as u64);
+        let (i, procs) = (self.skip.saturating_add(i), self.procs as u64);
+        let Some(row) = i.checked_div(procs) else { return Global::NOWHERE };
         Global::new((i % procs) as u32, self.offset).add(row.saturating_mul(self.block))
     }
 
@@ -165,7 +169,8 @@ impl<T> Spread<T> {
     /// ```
     #[inline]
     pub const fn at(self, i: u64) -> Global<T> {
-        self.block(i / self.block).add(i % self.block)
+        let Some(block) = i.checked_div(self.block) else { return Global::NOWHERE };
+        self.block(block).add(i % self.block)
     }
 
     /// The pointer that begins `blocks` blocks further on: on the next processor, for one.

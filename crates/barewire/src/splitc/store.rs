@@ -106,6 +106,7 @@ impl SplitC {
     }
 
     /// Waits until `bytes` more bytes have been stored to this processor than earlier calls waited for, no matter by whom.
+    /// [`Error::Lost`] if a processor is lost or leaves before that: it might be the one that was to store them.
     ///
     /// ```
     /// # use barewire::{core::{Config, Endpoint, job::Job}, splitc::*};

@@ -8,7 +8,7 @@ use barewire_core::wait::Waiting;
 use barewire_core::{Deliver, Endpoint, Peer, SendError, Sending};
 use zerocopy::IntoBytes;
 
-use super::mail::{BROKEN, Break, LETTER, Mail};
+use super::mail::{ALL, BROKEN, Break, LETTER, Mail};
 use super::{Error, Plain, World};
 
 /// Ranks that act together: `size` of them, every `stride`th from `start` on.
@@ -130,7 +130,7 @@ impl<L: Deliver> World<L> {
     /// # }).unwrap();
     /// ```
     pub fn all(&self) -> Group {
-        Group { start: 0, stride: 1, size: self.size(), mark: 0 }
+        Group { start: 0, stride: 1, size: self.size(), mark: ALL }
     }
 
     /// A group of some of a group's members: `size` of them, every `stride`th from member `start` on. All members of the parent call it,
@@ -272,7 +272,8 @@ impl<L: Deliver> World<L> {
         while distance < group.size && turn.me % (2 * distance) == 0 {
             if turn.me + distance < group.size {
                 let bytes = self.mail_to(turn, 0, None, Some(turn.peer(turn.me + distance)))?;
-                fill(&mut other, &bytes)?;
+                let filled = fill(&mut other, &bytes);
+                self.or_give_up(turn, filled)?;
                 values.iter_mut().zip(&other).for_each(|(a, &b)| *a = combine(*a, b));
             }
             distance *= 2;
@@ -339,7 +340,7 @@ impl<L: Deliver> World<L> {
     pub fn exchange(&mut self, group: Group, mine: &[&[u8]]) -> Result<Vec<Vec<u8>>, Error> {
         let turn = self.turn(group)?;
         if mine.len() != group.size as usize {
-            return Err(Error::Mismatch("an exchange has one part for each member"));
+            return self.or_give_up(turn, Err(Error::Mismatch("an exchange has one part for each member")));
         }
         let mut theirs: Vec<Vec<u8>> = vec![Vec::new(); mine.len()];
         theirs[turn.me as usize] = mine[turn.me as usize].to_vec();
@@ -363,9 +364,8 @@ impl<L: Deliver> World<L> {
         let count = *before + 1;
         let tag = ((group.mark << TURN_BITS) | (count % (1 << TURN_BITS))) << STEP_BITS;
         let turn = Turn { group, me, count, tag };
-        if let Some(peer) = self.hub.mail.broken(group.mark, count) {
-            self.give_up(turn, peer);
-            return Err(Error::Lost(peer));
+        if let Some(error) = self.hub.mail.broken(group.mark, count) {
+            return self.or_give_up(turn, Err(error));
         }
         *before = count;
         Ok(turn)
@@ -384,6 +384,7 @@ impl<L: Deliver> World<L> {
         let mut receiving = from.map(|from| Receiving { from, got: 0 });
         let mut letter = Vec::new();
         let mut outcome = Ok(());
+        self.travels.overlook();
         while outcome.is_ok() && (sending.is_some() || receiving.is_some()) {
             // Whoever we wait for: for its letter, then for room.
             let on = if receiving.is_some() { from } else { out.map(|(to, _)| to) };
@@ -400,27 +401,62 @@ impl<L: Deliver> World<L> {
                     receiving = None;
                 }
                 let waits = sending.is_some() || receiving.is_some();
-                if let (true, Some(peer)) = (waits, hub.mail.broken(turn.group.mark, turn.count)) {
-                    failed = Some(Error::Lost(peer));
+                if waits {
+                    failed = hub.mail.broken(turn.group.mark, turn.count).or(failed.take());
                 }
                 failed.is_some() || !waits || receives != receiving.is_some()
             });
             outcome = failed.map_or(Ok(()), Err).and(waited.map_err(Error::from));
         }
         if let Err(Error::Lost(peer)) = outcome {
-            self.give_up(turn, peer);
+            outcome = Err(self.blame(turn, peer));
         }
-        outcome.map(|()| letter)
+        self.or_give_up(turn, outcome.map(|()| letter))
     }
 
-    /// A member is gone: tells the others, once, so that they neither wait for us nor take us for the cause.
+    /// Who is gone may have said because of whom, in what we have not taken yet.
     #[cold]
-    fn give_up(&mut self, turn: Turn, because_of: Peer) {
+    fn blame(&mut self, turn: Turn, gone: Peer) -> Error {
+        let (mark, count) = (turn.group.mark, turn.count);
+        let waiting = Waiting { what: "the last words of a rank", on: Some(gone) };
+        // It ends when all is taken that the rank has sent.
+        let _ = self
+            .endpoint
+            .wait_for(waiting, &mut self.hub, self.timeout, |_, hub| hub.mail.broken(mark, count).is_some());
+        self.hub.mail.broken(mark, count).unwrap_or(Error::Lost(gone))
+    }
+
+    /// Whoever fails in the middle of a collective tells the others.
+    fn or_give_up<T>(&mut self, turn: Turn, outcome: Result<T, Error>) -> Result<T, Error> {
+        if let Err(error) = &outcome {
+            self.give_up(turn, error);
+        }
+        outcome
+    }
+
+    /// A rank is gone without which there will be no collective of all: tells the others, so that they know because of whom
+    /// if we leave, too.
+    #[cold]
+    pub(super) fn pass_on(&mut self, because_of: Peer) {
+        let count = self.turns.get(&ALL).map_or(1, |before| before + 1);
+        let turn = Turn { group: self.all(), me: self.rank(), count, tag: 0 };
+        self.give_up(turn, &Error::Lost(because_of));
+    }
+
+    /// This collective will not be finished: tells the others, once, so that they neither wait for us nor take us for the cause if it is another.
+    #[cold]
+    fn give_up(&mut self, turn: Turn, error: &Error) {
+        let (because_of, is_gone) = match error {
+            Error::Lost(peer) => (*peer, true),
+            Error::Failed(peer) => (*peer, false),
+            _ => (self.endpoint.me(), false),
+        };
         let mark = turn.group.mark;
-        if !self.hub.mail.break_group(mark, Break { because_of, since: turn.count, passed_on: true }) {
+        if !self.hub.mail.break_group(mark, Break { because_of, is_gone, since: turn.count, passed_on: true })
+        {
             return;
         }
-        let word = [u64::from(because_of.0), turn.count].map(u64::to_le_bytes);
+        let word = [u64::from(because_of.0), turn.count, u64::from(is_gone)].map(u64::to_le_bytes);
         for index in (0..turn.group.size).filter(|&index| index != turn.me) {
             // Whoever is gone too need not know.
             let _ = self.endpoint.reply(turn.peer(index), BROKEN, mark, word.as_flattened());

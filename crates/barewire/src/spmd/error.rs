@@ -23,6 +23,10 @@ pub enum Error {
     /// A rank that this needs is gone. A collective operation may have happened in part; the group is of no use any more.
     #[error("rank {0} is gone")]
     Lost(Peer),
+    /// This rank failed in the middle of a collective operation, for a reason that it knows itself: a length that does not go together with the others',
+    /// or that its time was up. The group is of no use any more.
+    #[error("rank {0} failed in a collective operation")]
+    Failed(Peer),
     /// The time that [`World::set_timeout`](super::World::set_timeout) allows is up. What was started may still happen.
     #[error("timed out")]
     TimedOut,

@@ -54,7 +54,7 @@ pub use launch::launch;
 pub(crate) use operations::Phase;
 
 use mail::Mail;
-use operations::{SCRATCH_BYTES, Travelling, reap};
+use operations::{SCRATCH_BYTES, Travels};
 
 /// Values that are their bytes: integers, floats, and arrays of them. What lies in shared memory may be any bytes, so any bytes must be a
 /// value; `zerocopy` proves that, for types of yours too.
@@ -103,10 +103,7 @@ impl Deliver for Quiet {
 pub struct World<L> {
     pub(crate) endpoint: Endpoint,
     pub(crate) hub: Hub<L>,
-    /// Operations that travel and whose end nobody has seen yet.
-    travelling: Vec<Travelling>,
-    /// The first failure among operations that nobody waited for one by one.
-    failed: Option<Error>,
+    travels: Travels,
     /// How many collectives each group has had.
     turns: HashMap<u64, u64>,
     next_group: u64,
@@ -115,7 +112,6 @@ pub struct World<L> {
     /// Operations since the last poll.
     unpolled: u32,
     timeout: Option<Duration>,
-    wakers: Vec<Waker>,
 }
 
 /// What arrives: letters of collectives, and the layer's own.
@@ -143,14 +139,12 @@ impl<L: Deliver> World<L> {
         World {
             endpoint,
             hub: Hub { mail: Mail::new(size), layer },
-            travelling: Vec::new(),
-            failed: None,
+            travels: Travels::default(),
             turns: HashMap::new(),
             next_group: 1,
             scratch: Memory::private(SCRATCH_BYTES),
             unpolled: 0,
             timeout: None,
-            wakers: Vec::new(),
         }
     }
 
@@ -301,8 +295,8 @@ impl<L: Deliver> World<L> {
     pub fn poll(&mut self) -> usize {
         self.unpolled = 0;
         let taken = self.endpoint.progress(&mut self.hub, usize::MAX);
-        if taken > 0 && !self.travelling.is_empty() {
-            self.reap();
+        if (taken > 0 || self.travels.were_overlooked()) && !self.travels.is_empty() {
+            self.travels.reap(&mut self.endpoint);
         }
         taken
     }
@@ -344,7 +338,8 @@ impl<L: Deliver> World<L> {
         }
     }
 
-    /// Waits for something that others bring about: with a message, or by writing this rank's memory.
+    /// Waits for something that others bring about: with a message, or by writing this rank's memory. It is an error if whoever it
+    /// waits `on` is gone: anybody, if it is nobody in particular.
     pub(crate) fn watch(
         &mut self,
         what: &'static str,
@@ -352,15 +347,23 @@ impl<L: Deliver> World<L> {
         mut done: impl FnMut(&mut L) -> bool,
     ) -> Result<(), Error> {
         let mut lost = None;
+        self.travels.overlook();
         let World { endpoint, hub, timeout, .. } = self;
-        endpoint.watch_for(Waiting { what, on }, hub, *timeout, |endpoint, hub| {
+        endpoint.watch_for(Waiting { what, on }, hub, *timeout, |_, hub| {
+            // Whoever is gone was so before this look, so it sees all that they did.
             if done(&mut hub.layer) {
                 return true;
             }
-            lost = hub.mail.bereaved(endpoint);
+            lost = if on.is_none() { hub.mail.bereaved() } else { None };
             lost.is_some()
         })?;
-        lost.map_or(Ok(()), |peer| Err(Error::Lost(peer)))
+        match lost {
+            None => Ok(()),
+            Some(peer) => {
+                self.pass_on(peer);
+                Err(Error::Lost(peer))
+            }
+        }
     }
 
     /// Waits until `done`, which is asked whenever something may have happened and is told how many operations have ended meanwhile.
@@ -370,18 +373,16 @@ impl<L: Deliver> World<L> {
         timeout: Option<Duration>,
         mut done: impl FnMut(&mut Endpoint, &mut L, usize) -> bool,
     ) -> Result<(), Error> {
-        let World { endpoint, hub, travelling, failed, .. } = self;
+        let World { endpoint, hub, travels, .. } = self;
         Ok(endpoint.wait_for(waiting, hub, timeout, |endpoint, hub| {
-            let ended = if travelling.is_empty() { 0 } else { reap(endpoint, travelling, failed) };
+            let ended = if travels.is_empty() { 0 } else { travels.reap(endpoint) };
             done(endpoint, &mut hub.layer, ended)
         })?)
     }
 
     /// Wakes `waker` when one of the operations under way has ended.
     pub(crate) fn wake_when_reaped(&mut self, waker: &Waker) {
-        if !self.wakers.iter().any(|known| known.will_wake(waker)) {
-            self.wakers.push(waker.clone());
-        }
+        self.travels.wake_at_next_end(waker);
     }
 
     /// Sends a message of the layer's, waiting for room.
@@ -393,6 +394,7 @@ impl<L: Deliver> World<L> {
         let mut sent = send(&mut self.endpoint);
         if sent == Err(SendError::Full) {
             let waiting = Waiting { what: "room for a message", on: Some(to) };
+            self.travels.overlook();
             self.endpoint.wait_for(waiting, &mut self.hub, self.timeout, |endpoint, _| {
                 sent = send(endpoint);
                 sent != Err(SendError::Full)

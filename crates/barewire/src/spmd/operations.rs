@@ -9,12 +9,71 @@ use barewire_core::{Deliver, Endpoint, Peer, SendError};
 
 use super::{Error, Symmetric, World};
 
+/// The operations that travel.
+#[derive(Debug, Default)]
+pub(super) struct Travels {
+    /// Those whose end nobody has seen yet.
+    under_way: Vec<Travelling>,
+    /// The first failure among those that nobody waited for one by one.
+    failed: Option<Error>,
+    /// Tasks that wait for an end.
+    wakers: Vec<Waker>,
+    /// There was a wait that looked after none of them.
+    overlooked: bool,
+}
+
 /// An operation that travels.
 #[derive(Debug)]
-pub(super) struct Travelling {
+struct Travelling {
     op: Op,
     peer: Peer,
     tell: Option<Phase>,
+}
+
+impl Travels {
+    pub fn is_empty(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
+    /// Something else was waited for; some may have ended meanwhile.
+    pub fn overlook(&mut self) {
+        self.overlooked = true;
+    }
+
+    /// Whether some may have ended that nobody has seen.
+    pub fn were_overlooked(&self) -> bool {
+        self.overlooked
+    }
+
+    /// Wakes `waker` when one has ended.
+    pub fn wake_at_next_end(&mut self, waker: &Waker) {
+        if !self.wakers.iter().any(|known| known.will_wake(waker)) {
+            self.wakers.push(waker.clone());
+        }
+    }
+
+    /// Takes the outcomes of what has ended, wakes whoever waits for them, and says how many they are.
+    pub fn reap(&mut self, endpoint: &mut Endpoint) -> usize {
+        let Travels { under_way, failed, wakers, overlooked } = self;
+        *overlooked = false;
+        let before = under_way.len();
+        under_way.retain(|Travelling { op, tell, .. }| {
+            let Some(outcome) = endpoint.take(*op) else { return true };
+            let outcome = outcome.map_err(Error::from);
+            if let Err(error) = &outcome {
+                failed.get_or_insert_with(|| error.clone());
+            }
+            if let Some(phase) = tell {
+                phase.end(outcome);
+            }
+            false
+        });
+        let ended = before - under_way.len();
+        if ended > 0 {
+            wakers.drain(..).for_each(Waker::wake);
+        }
+        ended
+    }
 }
 
 /// An operation under way whose end somebody waits for by itself.
@@ -352,10 +411,10 @@ impl<L: Deliver> World<L> {
     /// ```
     #[inline]
     pub fn quiet(&mut self) -> Result<(), Error> {
-        if !self.travelling.is_empty() {
+        if !self.travels.is_empty() {
             self.wait_until_travelling(0)?;
         }
-        match self.failed.take() {
+        match self.travels.failed.take() {
             None => Ok(()),
             Some(error) => Err(error),
         }
@@ -374,12 +433,12 @@ impl<L: Deliver> World<L> {
     /// ```
     pub fn is_quiet(&mut self) -> bool {
         self.look();
-        self.travelling.is_empty()
+        self.travels.is_empty()
     }
 
     /// Waits until one of the operations under way has ended; if there is none, only polls.
     pub(crate) fn wait_for_any(&mut self) -> Result<(), Error> {
-        match self.travelling.len() {
+        match self.travels.under_way.len() {
             0 => {
                 self.poll();
                 std::thread::yield_now();
@@ -390,30 +449,24 @@ impl<L: Deliver> World<L> {
     }
 
     fn wait_until_travelling(&mut self, most: usize) -> Result<(), Error> {
-        let World { endpoint, hub, travelling, failed, timeout, .. } = self;
-        while travelling.len() > most {
-            let waiting = Waiting { what: "the end of region operations", on: Some(travelling[0].peer) };
+        let World { endpoint, hub, travels, timeout, .. } = self;
+        while travels.under_way.len() > most {
+            let waiting =
+                Waiting { what: "the end of region operations", on: Some(travels.under_way[0].peer) };
             let mut ended = 0;
             let waited = endpoint.wait_for(waiting, hub, *timeout, |endpoint, _| {
-                ended += reap(endpoint, travelling, failed);
+                ended += travels.reap(endpoint);
                 ended > 0
             });
-            reap(endpoint, travelling, failed);
+            travels.reap(endpoint);
             waited?;
         }
         Ok(())
     }
 
-    /// Takes the outcomes of what has ended.
-    pub(super) fn reap(&mut self) {
-        if reap(&mut self.endpoint, &mut self.travelling, &mut self.failed) > 0 {
-            self.wakers.drain(..).for_each(Waker::wake);
-        }
-    }
-
     fn track(&mut self, op: Op, peer: Peer, tell: Option<&Phase>) -> Result<(), Error> {
-        self.travelling.push(Travelling { op, peer, tell: tell.cloned() });
-        if self.travelling.len() >= TRAVELLING_MAX {
+        self.travels.under_way.push(Travelling { op, peer, tell: tell.cloned() });
+        if self.travels.under_way.len() >= TRAVELLING_MAX {
             self.wait_until_travelling(TRAVELLING_MAX / 2)?;
         }
         Ok(())
@@ -429,9 +482,9 @@ impl<L: Deliver> World<L> {
         let mut started = start(&mut self.endpoint);
         if started == FULL {
             let waiting = Waiting { what: "room for a region operation", on: Some(peer) };
-            let World { endpoint, hub, travelling, failed, timeout, .. } = self;
+            let World { endpoint, hub, travels, timeout, .. } = self;
             endpoint.wait_for(waiting, hub, *timeout, |endpoint, _| {
-                reap(endpoint, travelling, failed);
+                travels.reap(endpoint);
                 started = start(endpoint);
                 started != FULL
             })?;
@@ -440,36 +493,9 @@ impl<L: Deliver> World<L> {
     }
 
     fn finish(&mut self, op: Op) -> Result<u64, Error> {
+        self.travels.overlook();
         Ok(self.endpoint.finish(&mut self.hub, op, self.timeout)?)
     }
-}
-
-/// Takes the outcomes of what has ended, and says of how many.
-pub(super) fn reap(
-    endpoint: &mut Endpoint,
-    travelling: &mut Vec<Travelling>,
-    failed: &mut Option<Error>,
-) -> usize {
-    let before = travelling.len();
-    travelling.retain(|Travelling { op, tell, .. }| {
-        let Some(outcome) = endpoint.take(*op) else { return true };
-        let outcome = outcome.map_err(Error::from);
-        match tell {
-            Some(phase) => {
-                if let Err(error) = &outcome {
-                    failed.get_or_insert_with(|| error.clone());
-                }
-                phase.end(outcome);
-            }
-            None => {
-                if let Err(error) = outcome {
-                    failed.get_or_insert(error);
-                }
-            }
-        }
-        false
-    });
-    before - travelling.len()
 }
 
 fn place(offset: u64) -> Result<usize, Error> {

@@ -299,7 +299,11 @@ pub fn a_destroyed_array_is_an_error(wire: &Wire) {
         assert_eq!(stale.get(&[0..8]), Err(gone.clone()));
         assert_eq!(stale.put(&[0..8], &[1; 8]), Err(gone.clone()));
         assert_eq!(stale.read_inc(&[7], 1), Err(gone.clone()));
-        let other = if ga.node_id() == 0 { 4..8 } else { 0..4 };
+        let (own, other) = if ga.node_id() == 0 { (0..4, 4..8) } else { (4..8, 0..4) };
+        assert_eq!(stale.scatter_acc(&[&[own.start]], 1, &[1]), Err(gone.clone()));
+        assert_eq!(stale.acc(&[own], 1, &[1; 4]), Err(gone.clone()), "one's own part, too");
+        assert_eq!(stale.local(), Err(gone.clone()));
+        assert_eq!(stale.local_with_ghosts(), Err(gone.clone()));
         stale.acc(&[other], 1, &[1; 4]).unwrap();
         assert_eq!(ga.fence(), Err(gone), "the owner refused");
         assert_eq!(ga.fence(), Ok(()), "it is told once");

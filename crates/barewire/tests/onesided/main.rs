@@ -22,19 +22,23 @@ macro_rules! suite {
                 memory_that_one_rank_has_not_nobody_has
                 a_revoked_block_is_an_error
                 a_member_that_leaves_breaks_the_group_for_all
+                a_member_that_fails_breaks_the_group_for_all
                 operations_on_a_rank_that_left_fail
             }
             splitc {
                 what_is_written_is_read
                 gets_are_valid_only_after_sync
                 futures_end_in_any_order
+                a_future_that_is_polled_only_when_woken_ends
                 stores_are_counted_in_flight
                 store_sync_counts_bytes
                 bulk_transfers_of_all_lengths
                 spread_arrays_lie_on_all_processors
                 places_outside_of_the_heap_are_errors
                 the_heap_is_bounded
+                empty_blocks_and_no_processors_are_errors
                 waiting_for_stores_of_the_dead_is_an_error
+                a_processor_that_leaves_early_is_an_error_for_all_that_wait
             }
             shmem {
                 puts_and_gets_of_all_forms
@@ -49,6 +53,9 @@ macro_rules! suite {
                 the_heap_is_symmetric_and_bounded
                 what_does_not_fit_is_an_error_and_touches_nothing
                 waiting_for_the_dead_is_an_error
+                a_pe_that_leaves_early_is_an_error_for_all_that_wait
+                a_pe_that_has_finished_disturbs_nobody
+                a_lock_whose_holder_is_gone_is_an_error
             }
             ga {
                 patches_across_owners

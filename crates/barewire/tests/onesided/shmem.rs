@@ -1,5 +1,6 @@
 //! Shmem.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use barewire::core::Peer;
@@ -134,7 +135,8 @@ pub fn a_sleeper_is_woken_by_a_put(wire: &Wire) {
                 shmem.p(flag, 0, round, 1).unwrap();
                 shmem.quiet().unwrap();
             } else {
-                shmem.wait_until(flag, 0, Cmp::Eq, round).unwrap();
+                // The other does not wait: it may be further by now.
+                shmem.wait_until(flag, 0, Cmp::Ge, round).unwrap();
             }
         }
     });
@@ -315,5 +317,60 @@ pub fn waiting_for_the_dead_is_an_error(wire: &Wire) {
         assert!(!shmem.pe_accessible(1));
         assert_eq!(shmem.p(flag, 0, 1, 1), Err(Error::Lost(Peer(1))));
         assert_eq!(shmem.set_lock(flag), Ok(()), "the lock is at PE 0, which is here");
+    });
+}
+
+pub fn a_pe_that_leaves_early_is_an_error_for_all_that_wait(wire: &Wire) {
+    wire.run(3, |endpoint| {
+        let shmem = Shmem::init(endpoint, HEAP).unwrap();
+        shmem.set_timeout(PATIENCE);
+        let flag = shmem.calloc::<u64>(1).unwrap();
+        if shmem.my_pe() == 2 {
+            return;
+        }
+        // The first of the two to know leaves, too, but is not to blame.
+        assert_eq!(shmem.wait_until(flag, 0, Cmp::Ne, 0), Err(Error::Lost(Peer(2))));
+        assert_eq!(shmem.wait_until(flag, 0, Cmp::Ne, 0), Err(Error::Lost(Peer(2))), "it stays so");
+        assert_eq!(shmem.wait_until(flag, 0, Cmp::Eq, 0), Ok(0), "what is there is found");
+    });
+}
+
+pub fn a_pe_that_has_finished_disturbs_nobody(wire: &Wire) {
+    let rounds = wire.times(100);
+    run(wire, 3, |shmem| {
+        let (me, flag) = (shmem.my_pe(), shmem.calloc::<u64>(1).unwrap());
+        // PE 2 is in `finalize` meanwhile.
+        for round in (1..=rounds).take_while(|_| me < 2) {
+            shmem.p(flag, 0, round, 1 - me).unwrap();
+            shmem.wait_until(flag, 0, Cmp::Ge, round).unwrap();
+        }
+    });
+}
+
+pub fn a_lock_whose_holder_is_gone_is_an_error(wire: &Wire) {
+    let done = AtomicBool::new(false);
+    wire.run(3, |endpoint| {
+        let shmem = Shmem::init(endpoint, HEAP).unwrap();
+        shmem.set_timeout(PATIENCE);
+        let (me, locks) = (shmem.my_pe(), shmem.calloc::<u64>(2).unwrap());
+        let (kept, given_back) = (locks.part(0, 1).unwrap(), locks.part(1, 1).unwrap());
+        if me == 2 {
+            shmem.set_lock(kept).unwrap();
+            shmem.set_lock(given_back).unwrap();
+        }
+        shmem.barrier_all().unwrap();
+        if me == 2 {
+            shmem.clear_lock(given_back).unwrap();
+            return;
+        }
+        assert_eq!(shmem.set_lock(kept), Err(Error::Lost(Peer(2))));
+        assert_eq!(shmem.test_lock(kept), Ok(false), "it stays taken");
+        shmem.set_lock(given_back).unwrap();
+        shmem.clear_lock(given_back).unwrap();
+        // The locks are at PE 0, which stays until PE 1 has asked for them.
+        done.fetch_or(me == 1, Ordering::SeqCst);
+        while !done.load(Ordering::SeqCst) {
+            shmem.poll();
+        }
     });
 }

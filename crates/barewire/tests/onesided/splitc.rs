@@ -1,10 +1,14 @@
 //! Split-C.
 
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 use barewire::core::Peer;
 use barewire::core::region::RegionError;
-use barewire::splitc::{Error, Global, SplitC};
+use barewire::splitc::{Error, Global, SplitC, Spread};
 
 use crate::kit::{PATIENCE, Wire, scramble};
 
@@ -101,6 +105,67 @@ pub fn futures_end_in_any_order(wire: &Wire) {
             Ok::<u64, Error>(sum)
         });
         assert_eq!(sum.unwrap(), Ok(3 * 10 * me + 3));
+    });
+}
+
+/// Polls a future only if it was woken, as collections of futures do.
+struct WhenWoken<F> {
+    inner: F,
+    woken: Arc<Woken>,
+}
+
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+impl<F: Future + Unpin> WhenWoken<F> {
+    fn new(inner: F) -> WhenWoken<F> {
+        WhenWoken { inner, woken: Arc::new(Woken(AtomicBool::new(true))) }
+    }
+}
+
+impl<F: Future + Unpin> Future for WhenWoken<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<F::Output> {
+        if !self.woken.0.swap(false, Ordering::SeqCst) {
+            return Poll::Pending;
+        }
+        let waker = Waker::from(self.woken.clone());
+        Pin::new(&mut self.inner).poll(&mut Context::from_waker(&waker))
+    }
+}
+
+pub fn a_future_that_is_polled_only_when_woken_ends(wire: &Wire) {
+    run(wire, 2, |sc| {
+        let words = sc.all_spread_malloc::<u64>(2, 1).unwrap();
+        let other = words.at(u64::from(1 - sc.my_proc()));
+        // `block_on` itself sees the end of it.
+        let put = WhenWoken::new(sc.put(other, 7).unwrap());
+        assert_eq!(sc.block_on(put).unwrap(), Ok(()));
+        sc.barrier().unwrap();
+        // So does whoever else waits: here a sync, or a barrier and a poll.
+        for by_sync in [true, false] {
+            let mut get = pin!(WhenWoken::new(sc.get(other).unwrap()));
+            let mut context = Context::from_waker(Waker::noop());
+            let mut outcome = get.as_mut().poll(&mut context);
+            if by_sync {
+                sc.sync().unwrap();
+            } else {
+                // The first asks for the get's answer, the second comes after it.
+                sc.barrier().unwrap();
+                sc.barrier().unwrap();
+                sc.poll();
+            }
+            if outcome.is_pending() {
+                outcome = get.as_mut().poll(&mut context);
+            }
+            assert_eq!(outcome, Poll::Ready(Ok(7)), "after a sync: {by_sync}");
+        }
     });
 }
 
@@ -253,6 +318,20 @@ pub fn the_heap_is_bounded(wire: &Wire) {
     });
 }
 
+pub fn empty_blocks_and_no_processors_are_errors(wire: &Wire) {
+    run(wire, 2, |sc| {
+        assert!(matches!(sc.all_spread_malloc::<u64>(2, 0), Err(Error::Mismatch(_))));
+        // One of us is wrong: then nobody gets any, and nobody waits.
+        let block = if sc.my_proc() == 1 { 0 } else { 8 };
+        assert!(sc.all_spread_malloc::<u64>(2, block).is_err());
+        let nobody = Err(Error::NoSuchRank { rank: u32::MAX, size: 2 });
+        assert_eq!(sc.read(Spread::<u64>::new(1024, 2, 0).at(3)), nobody);
+        assert_eq!(sc.read(Spread::<u64>::new(1024, 0, 4).at(3)), nobody);
+        assert_eq!(sc.read(Spread::<u64>::new(1024, 0, 4).add(1).block(0)), nobody);
+        sc.all_spread_malloc::<u64>(2, 8).unwrap();
+    });
+}
+
 pub fn waiting_for_stores_of_the_dead_is_an_error(wire: &Wire) {
     let ready = AtomicBool::new(false);
     wire.run(2, |endpoint| {
@@ -273,5 +352,18 @@ pub fn waiting_for_stores_of_the_dead_is_an_error(wire: &Wire) {
         assert_eq!(sc.store_sync(8), Err(Error::Lost(Peer(1))));
         assert!(matches!(sc.all_store_sync(), Err(Error::Lost(_))));
         assert_eq!(sc.read(words.block(0)), Ok(5), "what is ours is still there");
+    });
+}
+
+pub fn a_processor_that_leaves_early_is_an_error_for_all_that_wait(wire: &Wire) {
+    wire.run(3, |endpoint| {
+        let sc = SplitC::new(endpoint, HEAP).unwrap();
+        sc.set_timeout(PATIENCE);
+        if sc.my_proc() == 2 {
+            return;
+        }
+        assert_eq!(sc.store_sync(8), Err(Error::Lost(Peer(2))));
+        assert_eq!(sc.store_sync(8), Err(Error::Lost(Peer(2))), "it stays so");
+        assert_eq!(sc.all_store_sync(), Err(Error::Lost(Peer(2))));
     });
 }

@@ -1,5 +1,8 @@
 //! The base of all three: collectives, symmetric memory, groups that lose a member.
 
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
 use barewire::core::Peer;
 use barewire::core::region::{Atomic, Key, RegionError, Width};
 use barewire::spmd::{Error, Group, Quiet, World};
@@ -173,6 +176,51 @@ pub fn a_member_that_leaves_breaks_the_group_for_all(wire: &Wire) {
             }
         });
     }
+}
+
+pub fn a_member_that_fails_breaks_the_group_for_all(wire: &Wire) {
+    let (timed_out, done) = (AtomicBool::new(false), AtomicU32::new(0));
+    run(wire, 4, |world| {
+        let (all, me) = (world.all(), world.rank());
+        let (last_two, failed) = (Group::strided(2, 0, 2).unwrap(), Err(Error::Failed(Peer(0))));
+        let first_three = Group::strided(0, 0, 3).unwrap();
+        // A length that only rank 1 has, and only rank 0 sees.
+        let outcome = world.reduce(all, &mut vec![me; if me == 1 { 2 } else { 1 }], |a, b| a + b);
+        match me {
+            0 => assert!(matches!(outcome, Err(Error::Mismatch(_))), "{outcome:?}"),
+            _ => assert_eq!(outcome, failed),
+        }
+        assert_eq!(world.barrier(all), failed, "and it stays so");
+        // Rank 0 has waited for long enough, and without it there is no result.
+        let sum = |world: &mut World<Quiet>| world.reduce(first_three, &mut [1], |a, b| a + b);
+        if me == 0 {
+            world.set_timeout(Some(Duration::from_millis(20)));
+            assert_eq!(sum(world), Err(Error::TimedOut));
+            timed_out.store(true, Ordering::SeqCst);
+        } else if me == 1 {
+            while !timed_out.load(Ordering::SeqCst) {
+                world.look();
+            }
+        }
+        if me == 1 || me == 2 {
+            assert_eq!(sum(world), failed);
+        }
+        if me >= 2 {
+            world.barrier(last_two).unwrap();
+            let parts: [&[u8]; 2] = [b"one", b"two"];
+            let outcome = world.exchange(last_two, &parts[..me as usize - 1]);
+            match me {
+                2 => assert!(matches!(outcome, Err(Error::Mismatch(_))), "{outcome:?}"),
+                _ => assert_eq!(outcome, Err(Error::Failed(Peer(2)))),
+            }
+        }
+        // That somebody leaves could be heard of first.
+        done.fetch_add(1, Ordering::SeqCst);
+        let patience = Instant::now() + PATIENCE.unwrap();
+        while done.load(Ordering::SeqCst) < 4 && Instant::now() < patience {
+            world.look();
+        }
+    });
 }
 
 pub fn operations_on_a_rank_that_left_fail(wire: &Wire) {
