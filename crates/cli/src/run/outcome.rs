@@ -46,6 +46,8 @@ pub enum Failure {
     Timeout(std::time::Duration),
     /// Nobody reads the output any more.
     NobodyReads,
+    /// What ranks printed could not be written: where, and why.
+    Unwritten(String),
 }
 
 impl Failure {
@@ -62,6 +64,8 @@ pub struct Outcome {
     first: Option<Failure>,
     /// Ranks that failed later, and not because they were asked to end.
     also: Vec<(u32, i32)>,
+    /// Output that was lost, though something else went wrong first.
+    unwritten: Option<String>,
 }
 
 impl Outcome {
@@ -76,6 +80,11 @@ impl Outcome {
                 self.also.push((rank, status));
                 false
             }
+            (Some(Failure::Unwritten(_)), Failure::Unwritten(_)) => false,
+            (Some(_), Failure::Unwritten(what)) => {
+                self.unwritten.get_or_insert(what);
+                false
+            }
             _ => false,
         }
     }
@@ -87,6 +96,13 @@ impl Outcome {
 
     /// The status to end with. A job that keeps going survives ranks that signals kill and hosts that vanish.
     pub fn exit_code(&self, keep_going: bool) -> u8 {
+        match self.code(keep_going) {
+            0 if self.unwritten.is_some() => 1,
+            code => code,
+        }
+    }
+
+    fn code(&self, keep_going: bool) -> u8 {
         let survived = |status: i32| keep_going && ExitStatus::from_raw(status).signal().is_some();
         let statuses = self.also.iter().map(|(_, status)| *status);
         match &self.first {
@@ -106,6 +122,15 @@ impl Outcome {
             Some(Failure::Signal(signal)) => u8::try_from(128 + signal).unwrap_or(1),
             Some(Failure::Timeout(_)) => 124,
             Some(Failure::NobodyReads) => 141,
+            Some(Failure::Unwritten(_)) => 1,
+        }
+    }
+
+    /// Output that was lost, in words; that is said even to those who want no summary.
+    pub fn unwritten(&self) -> Option<&str> {
+        match &self.first {
+            Some(Failure::Unwritten(what)) => Some(what),
+            _ => self.unwritten.as_deref(),
         }
     }
 
@@ -126,7 +151,9 @@ impl Outcome {
             Some(Failure::NotStarted { host, reason, .. }) => lines.push(format!("host {host}: {reason}")),
             Some(Failure::Signal(signal)) => lines.push(format!("ended by {}", signals::name(*signal))),
             Some(Failure::Timeout(after)) => lines.push(format!("the time of {after:?} was up")),
+            Some(Failure::Unwritten(what)) => lines.push(what.clone()),
         }
+        lines.extend(self.unwritten.clone());
         lines.extend(self.others(view));
         if view.ended > 0 {
             lines.push(self.ended_by_us(view.ended));

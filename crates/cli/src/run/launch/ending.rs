@@ -41,6 +41,14 @@ impl Launch<'_> {
         }
     }
 
+    /// Nobody takes what the ranks print; a job that is meant to go on does so where somebody still looks at it.
+    pub(super) fn output_is_lost(&mut self, failure: Failure) {
+        match failure {
+            Failure::NobodyReads => self.fail(failure),
+            _ => self.rank_failed(failure),
+        }
+    }
+
     pub(super) fn abort(&mut self, rank: u32, code: i32, message: String) {
         self.fail(Failure::Abort { rank, code, message });
     }
@@ -197,7 +205,25 @@ impl Launch<'_> {
             std::thread::sleep(SETTLE);
             while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
         }
-        if !self.options.quiet {
+        let patience = match self.outcome.first() {
+            Some(Failure::Signal(_) | Failure::Timeout(_) | Failure::NobodyReads | Failure::Unwritten(_)) => {
+                Duration::from_secs(1)
+            }
+            _ => Duration::MAX,
+        };
+        let settled = self.output.settle(patience);
+        if let Some(failure) = self.output.trouble() {
+            self.outcome.note(failure);
+        }
+        self.say_summary();
+        self.output.finish(if settled { patience } else { Duration::ZERO });
+        self.outcome.exit_code(self.options.keep_going)
+    }
+
+    fn say_summary(&mut self) {
+        let lines: Vec<String> = if self.options.quiet {
+            self.outcome.unwritten().map(str::to_owned).into_iter().collect()
+        } else {
             let view = View {
                 place: &|rank| {
                     (self.host_name(rank), self.ranks.get(rank as usize).and_then(|state| state.pid))
@@ -205,16 +231,9 @@ impl Launch<'_> {
                 last_words: &|rank| self.output.last_words(rank).map(str::to_owned),
                 ended: self.ended_by_us,
             };
-            let lines = self.outcome.summary(&view);
-            lines.iter().for_each(|line| self.output.say(line));
-        }
-        let code = self.outcome.exit_code(self.options.keep_going);
-        let patience = match self.outcome.first() {
-            Some(Failure::Signal(_) | Failure::Timeout(_) | Failure::NobodyReads) => Duration::from_secs(1),
-            _ => Duration::MAX,
+            self.outcome.summary(&view)
         };
-        self.output.finish(patience);
-        code
+        lines.iter().for_each(|line| self.output.say(line));
     }
 
     /// Agents that are done end by themselves; waits for that a moment.

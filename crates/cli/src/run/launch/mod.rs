@@ -197,8 +197,8 @@ impl<'a> Launch<'a> {
             door.sweep();
         }
         self.output.show_prompt();
-        if self.output.printer().nobody_reads() {
-            self.fail(super::outcome::Failure::NobodyReads);
+        if let Some(failure) = self.output.trouble() {
+            self.output_is_lost(failure);
         }
         self.pause_or_resume()
     }
