@@ -16,14 +16,14 @@ impl Launch<'_> {
     pub(super) fn fail(&mut self, failure: Failure) {
         if let Phase::Stopping(until) = self.phase {
             // So far ranks have only been asked to end: one that something else killed is why others gave up, or died beside them.
-            let only_asked = Instant::now() + AGENT_GRACE * self.levels() < until;
+            let only_asked = !self.killing && Instant::now() + AGENT_GRACE * self.levels() < until;
             if only_asked && failure.is_a_kill() {
                 self.outcome.note(failure);
                 self.ended_by_us = self.ended_by_us.saturating_sub(1);
             }
             return;
         }
-        self.outcome.note(failure);
+        self.outcome.note_the_end(failure);
         self.stop();
     }
 
@@ -34,7 +34,8 @@ impl Launch<'_> {
 
     /// A rank failed, or a host: the job may go on if it is meant to.
     pub(super) fn rank_failed(&mut self, failure: Failure) {
-        if self.options.keep_going {
+        // Ranks that were asked to end have not failed.
+        if self.options.keep_going && !matches!(self.phase, Phase::Stopping(_)) {
             self.outcome.note(failure);
         } else {
             self.fail(failure);
@@ -56,6 +57,7 @@ impl Launch<'_> {
     /// Somebody wants the launcher to end; whoever asks twice does not want to wait.
     pub(super) fn interrupted(&mut self, signal: i32) {
         if matches!(self.phase, Phase::Stopping(_)) {
+            self.killing = true;
             self.say_to_all(&Down::Kill);
         }
         self.fail(Failure::Signal(signal));
