@@ -253,7 +253,14 @@ fn mistakes_are_answered_with_what_to_do() {
         (&["-n", "2", "--wdir", "/no/such", "true"], 127, "working directory"),
         (&["-n", "2", "--hosts", "a:x", "true"], 2, "number of slots"),
         (&["-n", "2", "--hostfile", "/no/such", "true"], 2, "host file"),
-        (&["-n", "2", "--bind-to", "moon", "true"], 2, "expected none"),
+        (&["-n", "2", "--wdir", script, "true"], 127, "is not a folder"),
+        (&["-n", "2", ""], 127, "the name of the program is empty"),
+        (&["-n", "2", "--bind-to", "moon", "true"], 2, "possible values: none, hwthread, core, numa, socket"),
+        (&["-n", "2", "--bind-to", "core:2", "true"], 2, "`:2` is not known"),
+        (&["-n", "2", "--kill-after", "1e19", "true"], 2, "seconds from 0 to"),
+        (&["-n", "2", "--timeout", "0", "true"], 2, "no job ends in no time"),
+        (&["-n", "2", "--env", "A=1", "true"], 2, "write --env A 1, or -x A=1"),
+        (&["-n", "2", "-x", "NO_SUCH_VARIABLE", "true"], 0, "-x NO_SUCH_VARIABLE: it is not set here"),
         (&["-n", "2", "--stdin", "5", "true"], 2, "no rank 5"),
     ] {
         let ran = run(words);
