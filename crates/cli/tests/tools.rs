@@ -30,21 +30,21 @@ fn info_knows_the_job_it_runs_in() {
 #[test]
 fn the_doctor_looks_at_everything_and_says_so() {
     let ran = barewire(&["doctor", "--verbose"]);
-    for words in [
-        "processors",
-        "memfd",
-        "locked memory",
-        "huge pages",
-        "clock",
-        "leftover processes",
-        "checks are fine",
-    ] {
+    for words in
+        ["processors", "memfd", "variables", "huge pages", "clock", "leftover processes", "checks are fine"]
+    {
         assert!(ran.out.contains(words), "no {words:?} in {ran:#?}");
     }
     let advised =
         ran.out.lines().filter(|line| line.starts_with("note") || line.starts_with("PROBLEM")).count();
     let advice = ran.out.lines().filter(|line| line.starts_with("    ")).count();
     assert_eq!(advised, advice, "every complaint comes with advice: {ran:#?}");
+}
+
+#[test]
+fn the_doctor_names_a_misspelt_variable() {
+    let ran = Command::new(BAREWIRE).arg("doctor").env("BAREWIRE_INTERFACES", "eth0").output().unwrap();
+    Ran::from(ran).expect(1, "did you mean BAREWIRE_INTERFACE?");
 }
 
 #[test]
