@@ -48,6 +48,15 @@ fn the_doctor_names_a_misspelt_variable() {
 }
 
 #[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    for words in ["info", "doctor --verbose", "completions bash", "--help", "help run"] {
+        let line = format!("{BAREWIRE} {words} | head -n 1; echo ${{PIPESTATUS[0]}}");
+        let ran = Ran::from(Command::new("bash").args(["-c", &line]).output().unwrap());
+        assert_eq!((ran.err.as_str(), ran.lines().len()), ("", 2), "{words}: {ran:#?}");
+    }
+}
+
+#[test]
 #[ignore = "needs root: ./test hosts"]
 fn the_doctor_measures_the_way_between_hosts() {
     let hosts = Hosts::new(120, 3);
