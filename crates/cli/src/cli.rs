@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
+use barewire_core::boot::environment;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::{agent, run};
@@ -46,6 +47,19 @@ enum Sub {
     Agent(agent::AgentOptions),
 }
 
+impl Sub {
+    /// Whether it can end wherever it is when nobody reads what it prints: it looks after nobody, and nobody after it.
+    fn only_prints(&self) -> bool {
+        let is_rank = std::env::var_os(environment::BOOT_FD).is_some();
+        match self {
+            Self::Perf(_) | Self::Info(_) | Self::Doctor(_) | Self::Install(_) | Self::Completions { .. } => {
+                !is_rank
+            }
+            Self::Run(_) | Self::Hello(_) | Self::Rendezvous(_) | Self::Probe(_) | Self::Agent(_) => false,
+        }
+    }
+}
+
 /// Runs the command line `words`, the program's name first.
 pub fn main(words: Vec<OsString>) -> anyhow::Result<ExitCode> {
     let name = words.first().and_then(|name| Path::new(name).file_name()).and_then(|name| name.to_str());
@@ -58,6 +72,9 @@ pub fn main(words: Vec<OsString>) -> anyhow::Result<ExitCode> {
     }
     let matches = definition().get_matches_from(words);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    if cli.command.only_prints() {
+        crate::signals::end_at_broken_pipes()?;
+    }
     match cli.command {
         Sub::Run(options) => run::start(&[*options]),
         Sub::Hello(options) => crate::hello::run(&options),

@@ -1,12 +1,18 @@
 //! `barewire install`: lays everything out under a prefix, in the usual way.
 
+mod layout;
+mod pages;
+
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, bail};
-use clap_complete::Shell;
+use anyhow::Context;
+
+pub use pages::completions;
+
+use crate::shell;
+use layout::Layout;
 
 /// Options of `barewire install`.
 #[derive(Debug, clap::Args)]
@@ -22,163 +28,88 @@ pub struct InstallOptions {
     no_mpi_names: bool,
 }
 
-/// Installs this program and what belongs to it.
+/// Installs this program and what belongs to it; the status is 1 if MPI programs cannot be built with it.
 pub fn run(options: &InstallOptions) -> anyhow::Result<ExitCode> {
-    let layout = Layout { prefix: options.prefix.clone(), force: options.force };
+    let prefix = std::path::absolute(&options.prefix).context("--prefix")?;
     let here = std::env::current_exe().context("where this program is")?;
-    layout.copy(&here, "bin/barewire", 0o755)?;
-    if !options.no_mpi_names {
-        for name in ["mpirun", "mpiexec"] {
-            layout.link("barewire", &format!("bin/{name}"))?;
-        }
-    }
-    let beside = here.parent().context("this program is in no directory")?;
-    libraries(&layout, beside)?;
-    if !options.no_mpi_names {
-        wrappers(&layout)?;
-    }
-    documents(&layout)?;
-    println!("installed under {}", options.prefix.display());
-    if !on_path(&options.prefix.join("bin")) {
-        println!("add it to your path: export PATH={}:$PATH", options.prefix.join("bin").display());
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// The libraries for C programs, as far as they were built.
-fn libraries(layout: &Layout, beside: &Path) -> anyhow::Result<()> {
+    let beside = here.parent().context("this program is in no folder")?;
+    let mpi_names: &[&str] = if options.no_mpi_names { &[] } else { &["mpirun", "mpiexec"] };
+    let mut layout = Layout::new(prefix.clone());
+    layout.program("bin/barewire", read(&here)?);
+    mpi_names.iter().for_each(|name| layout.link(format!("bin/{name}"), "barewire"));
+    let mut missing = Vec::new();
     for library in LIBRARIES {
-        let Some(found) = first_of(beside, &[library.file, &format!("../lib/{}", library.file)]) else {
-            println!("not built, so not installed: {} ({})", library.file, library.what);
-            continue;
-        };
-        match library.versioned {
-            Some(versioned) => {
-                layout.copy(&found, &format!("lib/{versioned}"), 0o755)?;
-                layout.link(versioned, &format!("lib/{}", library.file))?;
-            }
-            None => layout.copy(&found, &format!("lib/{}", library.file), 0o755)?,
+        match newest_of(beside, library.file) {
+            Some(found) => library.add(&mut layout, read(&found)?),
+            None => missing.push(library),
         }
-        for (name, text) in library.headers {
-            layout.write(&format!("include/{name}"), text.as_bytes())?;
-        }
-        layout.write(
-            &format!("lib/pkgconfig/{}.pc", library.name),
-            library.pkg_config(&layout.prefix).as_bytes(),
-        )?;
     }
-    Ok(())
+    let mpi_is_missing = missing.iter().any(|library| library.headers == MPI_HEADERS);
+    let no_module = if options.no_mpi_names || mpi_is_missing { None } else { wrappers(&mut layout).err() };
+    pages::add(&mut layout, mpi_names)?;
+    layout.check(options.force)?;
+    layout.write()?;
+    println!("installed under {}", prefix.display());
+    if let Some(reason) = no_module {
+        println!("no Fortran module: {reason}");
+    }
+    for Library { file, what, package, .. } in missing {
+        println!("not built, so not installed: {file} ({what})");
+        println!("  build it with `cargo build --release -p {package}`, then install again");
+    }
+    if !on_path(&prefix.join("bin")) {
+        let folder = shell::quoted(prefix.join("bin").as_os_str());
+        println!("add it to your path: export PATH={}:\"$PATH\"", folder.to_string_lossy());
+    }
+    Ok(if mpi_is_missing && !options.no_mpi_names { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The compiler wrappers, and the Fortran module in the form of the compiler that is here.
-fn wrappers(layout: &Layout) -> anyhow::Result<()> {
-    for (name, compiler, flags) in WRAPPERS {
-        let script = include_str!("wrapper.sh").replace("@compiler@", compiler).replace("@flags@", flags);
-        let path = layout.write(&format!("bin/{name}"), script.as_bytes())?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
-            .with_context(|| path.display().to_string())?;
+/// The compiler wrappers, and the Fortran module in the form of the compiler that is here; or why there is none.
+fn wrappers(layout: &mut Layout) -> Result<(), String> {
+    for Wrapper { name, language, compiler, variable, package, flags } in WRAPPERS {
+        let script = include_str!("wrapper.sh")
+            .replace("@language@", language)
+            .replace("@compiler@", compiler)
+            .replace("@variable@", variable)
+            .replace("@package@", package)
+            .replace("@flags@", flags)
+            .replace("@version@", env!("CARGO_PKG_VERSION"));
+        layout.program(format!("bin/{name}"), script);
     }
-    let include = layout.prefix.join("include");
-    let mut compiler = Command::new("gfortran");
-    compiler
-        .arg("-fsyntax-only")
-        .arg("-I")
-        .arg(&include)
-        .arg("-J")
-        .arg(&include)
-        .arg(include.join("mpi.f90"));
-    match compiler.output() {
-        Ok(output) if output.status.success() => {}
-        Ok(output) => println!("no Fortran module: {}", String::from_utf8_lossy(&output.stderr).trim()),
-        Err(_) => println!("no gfortran here, so no Fortran module: mpif.h works without it"),
-    }
-    Ok(())
+    fortran_module().map(|module| layout.file("include/mpi.mod", module))
 }
 
-/// Man pages and completions, from the same definitions as the help.
-fn documents(layout: &Layout) -> anyhow::Result<()> {
-    for (name, page) in man_pages()? {
-        layout.write(&format!("share/man/man1/{name}"), &page)?;
-    }
-    for (shell, path) in [
-        (Shell::Bash, "share/bash-completion/completions/barewire"),
-        (Shell::Zsh, "share/zsh/site-functions/_barewire"),
-        (Shell::Fish, "share/fish/vendor_completions.d/barewire.fish"),
-    ] {
-        layout.write(path, &completions(shell))?;
-    }
-    Ok(())
+/// What `use mpi` reads, as gfortran writes it.
+fn fortran_module() -> Result<Vec<u8>, String> {
+    let folder = std::env::temp_dir().join(format!("barewire-install-{}", std::process::id()));
+    let made = fs::create_dir(&folder)
+        .and_then(|()| MPI_HEADERS.iter().try_for_each(|(name, text)| fs::write(folder.join(name), text)));
+    let module = made.map_err(|error| format!("{}: {error}", folder.display())).and_then(|()| {
+        let output = Command::new("gfortran")
+            .current_dir(&folder)
+            .args(["-fsyntax-only", "mpi.f90"])
+            .output()
+            .map_err(|_| {
+                "there is no gfortran here; mpif.h works without it, \
+                 and for `use mpi` install it (Debian: gfortran) and run this again"
+            })?;
+        let complaint = || String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        fs::read(folder.join("mpi.mod")).ok().filter(|_| output.status.success()).ok_or_else(complaint)
+    });
+    // What cannot be removed stays in the temporary folder.
+    let _ = fs::remove_dir_all(&folder);
+    module
 }
 
-/// The completions of one shell.
-pub fn completions(shell: Shell) -> Vec<u8> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut crate::cli::definition(), "barewire", &mut script);
-    script
-}
-
-/// A page for the command and one for each of its subcommands.
-pub fn man_pages() -> anyhow::Result<Vec<(String, Vec<u8>)>> {
-    let command = crate::cli::definition();
-    let mut pages = vec![("barewire.1".to_owned(), page(command.clone())?)];
-    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
-        let name = format!("barewire-{}", sub.get_name());
-        pages.push((format!("{name}.1"), page(sub.clone().name(name))?));
-    }
-    Ok(pages)
-}
-
-fn page(command: clap::Command) -> anyhow::Result<Vec<u8>> {
-    let mut page = Vec::new();
-    clap_mangen::Man::new(command).render(&mut page).context("writing a man page")?;
-    Ok(page)
-}
-
-/// A tree of files below a prefix.
-struct Layout {
-    prefix: PathBuf,
-    force: bool,
-}
-
-impl Layout {
-    fn copy(&self, from: &Path, to: &str, mode: u32) -> anyhow::Result<()> {
-        let bytes = fs::read(from).with_context(|| format!("reading {}", from.display()))?;
-        let path = self.write(to, &bytes)?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(mode))
-            .with_context(|| path.display().to_string())
-    }
-
-    /// Writes beside and renames into place, so that a running program or library is never half replaced.
-    fn write(&self, to: &str, bytes: &[u8]) -> anyhow::Result<PathBuf> {
-        let path = self.prefix.join(to);
-        let folder = path.parent().context("a file is in a directory")?;
-        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-        let fresh = folder.join(format!(".barewire-install-{}", std::process::id()));
-        fs::write(&fresh, bytes).with_context(|| format!("writing {}", fresh.display()))?;
-        fs::rename(&fresh, &path).with_context(|| format!("writing {}", path.display()))?;
-        Ok(path)
-    }
-
-    /// Makes a link; a file of somebody else's is not replaced without being asked to.
-    fn link(&self, target: &str, to: &str) -> anyhow::Result<()> {
-        let path = self.prefix.join(to);
-        match fs::read_link(&path) {
-            Ok(old) if old == Path::new(target) => return Ok(()),
-            _ if path.symlink_metadata().is_err() => {}
-            _ if self.force => fs::remove_file(&path).with_context(|| path.display().to_string())?,
-            _ => bail!(
-                "{} belongs to something else: --force replaces it, --no-mpi-names leaves it",
-                path.display()
-            ),
-        }
-        symlink(target, &path).with_context(|| path.display().to_string())
-    }
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("reading {}", path.display()))
 }
 
 /// A library for C programs.
 struct Library {
     name: &'static str,
     what: &'static str,
+    package: &'static str,
     file: &'static str,
     versioned: Option<&'static str>,
     headers: &'static [(&'static str, &'static str)],
@@ -186,11 +117,26 @@ struct Library {
 }
 
 impl Library {
-    fn pkg_config(&self, prefix: &Path) -> String {
+    /// Adds the library with this content, and what programs need in order to be built with it.
+    fn add(&self, layout: &mut Layout, bytes: Vec<u8>) {
+        match self.versioned {
+            Some(versioned) => {
+                layout.program(format!("lib/{versioned}"), bytes);
+                layout.link(format!("lib/{}", self.file), versioned);
+            }
+            None => layout.program(format!("lib/{}", self.file), bytes),
+        }
+        self.headers.iter().for_each(|(name, text)| layout.file(format!("include/{name}"), *text));
+        layout.file(format!("lib/pkgconfig/{}.pc", self.name), self.pkg_config());
+    }
+
+    /// Paths are seen from the file itself, of which pkg-config writes blanks as it should: they stay right whatever the
+    /// prefix is called, and when it is moved.
+    fn pkg_config(&self) -> String {
         let Self { name, what, link, .. } = self;
-        let (prefix, version) = (prefix.display(), env!("CARGO_PKG_VERSION"));
+        let version = env!("CARGO_PKG_VERSION");
         format!(
-            "prefix={prefix}\nlibdir=${{prefix}}/lib\nincludedir=${{prefix}}/include\n\n\
+            "prefix=${{pcfiledir}}/../..\nlibdir=${{prefix}}/lib\nincludedir=${{prefix}}/include\n\n\
              Name: {name}\nDescription: {what}\nVersion: {version}\n\
              Cflags: -I${{includedir}}\nLibs: -L${{libdir}} -l{link} -Wl,-rpath,${{libdir}}\n"
         )
@@ -203,20 +149,44 @@ const MPI_HEADERS: &[(&str, &str)] = &[
     ("mpi.f90", include_str!("../../mpi-abi/include/mpi.f90")),
 ];
 
-/// The compiler wrappers: a name, the compiler, and what the compiler needs beside the usual.
-const WRAPPERS: &[(&str, &str, &str)] = &[
-    ("mpicc", "${BAREWIRE_CC:-cc}", ""),
-    ("mpicxx", "${BAREWIRE_CXX:-c++}", ""),
-    ("mpic++", "${BAREWIRE_CXX:-c++}", ""),
-    ("mpifort", "${BAREWIRE_FC:-gfortran}", "-fallow-argument-mismatch"),
-    ("mpif90", "${BAREWIRE_FC:-gfortran}", "-fallow-argument-mismatch"),
-    ("mpif77", "${BAREWIRE_FC:-gfortran}", "-fallow-argument-mismatch"),
+/// A compiler that knows of MPI.
+struct Wrapper {
+    name: &'static str,
+    language: &'static str,
+    /// The compiler behind it, unless the variable names another.
+    compiler: &'static str,
+    variable: &'static str,
+    /// Where Debian has it.
+    package: &'static str,
+    /// What the compiler needs beside the usual.
+    flags: &'static str,
+}
+
+impl Wrapper {
+    const fn of(name: &'static str, compiler: &'static str) -> Self {
+        let (language, variable, package, flags) = match compiler.as_bytes() {
+            b"cc" => ("C", "BAREWIRE_CC", "gcc", ""),
+            b"c++" => ("C++", "BAREWIRE_CXX", "g++", ""),
+            _ => ("Fortran", "BAREWIRE_FC", "gfortran", "-fallow-argument-mismatch"),
+        };
+        Self { name, language, compiler, variable, package, flags }
+    }
+}
+
+const WRAPPERS: &[Wrapper] = &[
+    Wrapper::of("mpicc", "cc"),
+    Wrapper::of("mpicxx", "c++"),
+    Wrapper::of("mpic++", "c++"),
+    Wrapper::of("mpifort", "gfortran"),
+    Wrapper::of("mpif90", "gfortran"),
+    Wrapper::of("mpif77", "gfortran"),
 ];
 
 const LIBRARIES: &[Library] = &[
     Library {
         name: "barewire-mpi",
         what: "Barewire's MPI, standard ABI",
+        package: "barewire-mpi-abi",
         file: "libmpi_abi.so",
         versioned: Some("libmpi_abi.so.1"),
         headers: MPI_HEADERS,
@@ -225,6 +195,7 @@ const LIBRARIES: &[Library] = &[
     Library {
         name: "barewire-bmi",
         what: "Barewire's BMI",
+        package: "barewire-bmi-abi",
         file: "libbmi.so",
         versioned: None,
         headers: &[("bmi.h", include_str!("../../bmi-abi/include/bmi.h"))],
@@ -232,8 +203,11 @@ const LIBRARIES: &[Library] = &[
     },
 ];
 
-fn first_of(folder: &Path, names: &[&str]) -> Option<PathBuf> {
-    names.iter().map(|name| folder.join(name)).find(|path| path.is_file())
+/// The library where builds and installations put it; of several the one built last.
+fn newest_of(folder: &Path, file: &str) -> Option<PathBuf> {
+    let places = [folder.join(file), folder.join("deps").join(file), folder.join("../lib").join(file)];
+    let built = |path: &PathBuf| fs::metadata(path).and_then(|found| found.modified()).ok();
+    places.into_iter().filter(|path| path.is_file()).max_by_key(built)
 }
 
 fn on_path(folder: &Path) -> bool {

@@ -13,6 +13,7 @@ mod poller;
 mod proc;
 mod rendezvous;
 mod run;
+mod shell;
 mod signals;
 mod wire;
 

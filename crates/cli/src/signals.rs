@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use signal_hook::consts::SIGPIPE;
 use signal_hook::{flag, low_level};
 
 /// Catches signals and makes a descriptor readable when one came.
@@ -45,6 +46,12 @@ impl Signals {
         let came = self.caught.iter().filter(|(_, came)| came.swap(false, Ordering::SeqCst));
         came.map(|(signal, _)| *signal).collect()
     }
+}
+
+/// Ends this process at the first write to a pipe that nobody reads, as programs do that are not Rust's; those it starts do
+/// in any case.
+pub fn end_at_broken_pipes() -> io::Result<()> {
+    flag::register_conditional_default(SIGPIPE, Arc::new(AtomicBool::new(true))).map(drop)
 }
 
 /// What people call a signal.

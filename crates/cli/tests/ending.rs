@@ -133,7 +133,24 @@ fn asking_twice_kills_at_once() {
     signal(child.id(), "INT");
     std::thread::sleep(std::time::Duration::from_millis(300));
     signal(child.id(), "INT");
-    Ran::from(child.wait_with_output().unwrap()).expect(130, "");
+    let ran = Ran::from(child.wait_with_output().unwrap());
+    ran.expect(130, "ended by SIGINT").expect(130, "2 ranks were ended");
+    assert!(!ran.err.contains("SIGKILL"), "nobody but us killed them: {ran:#?}");
+    assert_eq!(processes(&mark), []);
+}
+
+#[test]
+fn an_interrupt_of_a_job_that_kept_going_counts_each_rank_once() {
+    let mark = mark("counted");
+    let script = format!("[ $PMI_RANK = 1 ] && kill -KILL $$; exec sleep {mark}");
+    let child = start(&["-n", "3", "--keep-going", "sh", "-c", &script]);
+    wait_for_sleepers(&mark, 2);
+    // The killed rank is known to be gone when its agent has said so.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    signal(child.id(), "INT");
+    let ran = Ran::from(child.wait_with_output().unwrap());
+    ran.expect(130, "ended by SIGINT").expect(130, "barewire: 2 ranks were ended");
+    assert!(ran.err.contains("rank 1 on") && !ran.err.contains("SIGTERM"), "{ran:#?}");
     assert_eq!(processes(&mark), []);
 }
 

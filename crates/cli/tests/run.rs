@@ -119,6 +119,27 @@ fn a_reader_that_goes_away_ends_the_job() {
 }
 
 #[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let said = "standard output cannot be written: No space left on device";
+    for words in [&["-n", "2", "echo", "hi"][..], &["-n", "1", "yes"], &["-q", "-n", "1", "printf", "half"]] {
+        let ran = Ran::from(command(words).stdout(full()).output().unwrap());
+        ran.expect(1, said);
+        assert_eq!(ran.err.matches("cannot be written").count(), 1, "{ran:#?}");
+    }
+    let ran = command(&["-n", "2", "--keep-going", "sh", "-c", "echo hi; sleep 0.2; exit $PMI_RANK"]);
+    let ran = Ran::from({ ran }.stdout(full()).output().unwrap());
+    ran.expect(1, said).expect(1, "ended with status 1");
+    let ran = command(&["-n", "1", "sh", "-c", "echo hi >&2"]).stderr(full()).output().unwrap();
+    assert_eq!(Ran::from(ran).code, Some(1));
+
+    let folder = Folder::new("full");
+    std::os::unix::fs::symlink("/dev/full", folder.path().join("rank.0.out")).unwrap();
+    let ran = run(&["-n", "2", "--output-dir", folder.path().to_str().unwrap(), "echo", "hi"]);
+    ran.expect(1, "rank.0.out cannot be written: No space left on device");
+}
+
+#[test]
 fn several_programs_form_one_job() {
     let words =
         ["-n", "1", "sh", "-c", "echo a$PMI_RANK/$PMI_SIZE", ":", "-n", "2", "sh", "-c", "echo b$PMI_RANK"];
@@ -232,7 +253,14 @@ fn mistakes_are_answered_with_what_to_do() {
         (&["-n", "2", "--wdir", "/no/such", "true"], 127, "working directory"),
         (&["-n", "2", "--hosts", "a:x", "true"], 2, "number of slots"),
         (&["-n", "2", "--hostfile", "/no/such", "true"], 2, "host file"),
-        (&["-n", "2", "--bind-to", "moon", "true"], 2, "expected none"),
+        (&["-n", "2", "--wdir", script, "true"], 127, "is not a folder"),
+        (&["-n", "2", ""], 127, "the name of the program is empty"),
+        (&["-n", "2", "--bind-to", "moon", "true"], 2, "possible values: none, hwthread, core, numa, socket"),
+        (&["-n", "2", "--bind-to", "core:2", "true"], 2, "`:2` is not known"),
+        (&["-n", "2", "--kill-after", "1e19", "true"], 2, "seconds from 0 to"),
+        (&["-n", "2", "--timeout", "0", "true"], 2, "no job ends in no time"),
+        (&["-n", "2", "--env", "A=1", "true"], 2, "write --env A 1, or -x A=1"),
+        (&["-n", "2", "-x", "NO_SUCH_VARIABLE", "true"], 0, "-x NO_SUCH_VARIABLE: it is not set here"),
         (&["-n", "2", "--stdin", "5", "true"], 2, "no rank 5"),
     ] {
         let ran = run(words);

@@ -30,21 +30,30 @@ fn info_knows_the_job_it_runs_in() {
 #[test]
 fn the_doctor_looks_at_everything_and_says_so() {
     let ran = barewire(&["doctor", "--verbose"]);
-    for words in [
-        "processors",
-        "memfd",
-        "locked memory",
-        "huge pages",
-        "clock",
-        "leftover processes",
-        "checks are fine",
-    ] {
+    for words in
+        ["processors", "memfd", "variables", "huge pages", "clock", "leftover processes", "checks are fine"]
+    {
         assert!(ran.out.contains(words), "no {words:?} in {ran:#?}");
     }
     let advised =
         ran.out.lines().filter(|line| line.starts_with("note") || line.starts_with("PROBLEM")).count();
     let advice = ran.out.lines().filter(|line| line.starts_with("    ")).count();
     assert_eq!(advised, advice, "every complaint comes with advice: {ran:#?}");
+}
+
+#[test]
+fn the_doctor_names_a_misspelt_variable() {
+    let ran = Command::new(BAREWIRE).arg("doctor").env("BAREWIRE_INTERFACES", "eth0").output().unwrap();
+    Ran::from(ran).expect(1, "did you mean BAREWIRE_INTERFACE?");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    for words in ["info", "doctor --verbose", "completions bash", "--help", "help run"] {
+        let line = format!("{BAREWIRE} {words} | head -n 1; echo ${{PIPESTATUS[0]}}");
+        let ran = Ran::from(Command::new("bash").args(["-c", &line]).output().unwrap());
+        assert_eq!((ran.err.as_str(), ran.lines().len()), ("", 2), "{words}: {ran:#?}");
+    }
 }
 
 #[test]
@@ -60,13 +69,17 @@ fn the_doctor_measures_the_way_between_hosts() {
 fn an_installation_works_from_its_own_place() {
     let folder = Folder::new("install");
     let prefix = folder.path().join("pre fix");
-    barewire(&["install", "--prefix", prefix.to_str().unwrap()]).expect(0, "installed under");
+    let ran = barewire(&["install", "--prefix", prefix.to_str().unwrap()]);
+    ran.expect(0, "installed under").expect(0, &format!("export PATH='{}/bin':\"$PATH\"", prefix.display()));
     for path in [
         "bin/barewire",
         "bin/mpirun",
         "bin/mpiexec",
         "share/man/man1/barewire.1",
         "share/man/man1/barewire-run.1",
+        "share/man/man1/barewire-perf-compare.1",
+        "share/man/man1/mpirun.1",
+        "share/barewire/files",
         "share/bash-completion/completions/barewire",
         "share/zsh/site-functions/_barewire",
         "share/fish/vendor_completions.d/barewire.fish",
@@ -75,8 +88,111 @@ fn an_installation_works_from_its_own_place() {
     }
     let ran = Command::new(prefix.join("bin/mpiexec")).args(["-n", "2", "echo", "hi"]).output().unwrap();
     assert_eq!(Ran::from(ran).out, "hi\nhi\n");
-    // Again, over itself.
+    // Again, over itself, and over what an earlier release had written there.
+    for path in ["bin/mpicc", "share/man/man1/barewire.1"] {
+        std::fs::write(prefix.join(path), "of an earlier release").unwrap();
+    }
     barewire(&["install", "--prefix", prefix.to_str().unwrap()]).expect(0, "installed under");
+    assert!(std::fs::read_to_string(prefix.join("bin/mpicc")).unwrap().starts_with("#!/bin/sh"));
+}
+
+#[test]
+fn man_pages_show_what_to_type_and_refer_to_pages_that_exist() {
+    let folder = Folder::new("pages");
+    barewire(&["install", "--prefix", folder.path().to_str().unwrap()]).expect(0, "installed under");
+    let pages = folder.path().join("share/man/man1");
+    let mut seen = 0;
+    for page in std::fs::read_dir(&pages).unwrap().flatten() {
+        let name = page.file_name().into_string().unwrap();
+        let text = std::fs::read_to_string(page.path()).unwrap();
+        assert!(!name.contains("help"), "{name}");
+        // Names in a page have their dashes escaped: barewire\-run(1).
+        for word in text
+            .replace('\\', "")
+            .split_whitespace()
+            .filter(|word| word.starts_with("barewire") && word.ends_with("(1)"))
+        {
+            let other = word.replace("(1)", ".1");
+            assert!(pages.join(&other).is_file(), "{name} refers to {other}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 10, "{seen} references");
+    let run = std::fs::read_to_string(pages.join("barewire-run.1")).unwrap();
+    assert!(run.contains("barewire run") && run.contains("hwthread"), "{run}");
+    assert_eq!(std::fs::read_to_string(pages.join("mpirun.1")).unwrap(), ".so man1/barewire-run.1\n");
+}
+
+#[test]
+fn a_relative_prefix_is_as_good_as_another() {
+    let folder = Folder::new("relative");
+    let ran =
+        Command::new(BAREWIRE).args(["install", "--prefix", "here"]).current_dir(folder.path()).output();
+    let prefix = folder.path().join("here");
+    Ran::from(ran.unwrap()).expect(0, &format!("export PATH={}/bin:", prefix.display()));
+    let shown =
+        Command::new(prefix.join("bin/mpicc")).args(["-show", "a.c"]).current_dir("/").output().unwrap();
+    Ran::from(shown).expect(0, &format!("-I{}/include", prefix.display()));
+}
+
+#[test]
+fn wrappers_keep_words_apart_and_say_what_is_missing() {
+    let folder = Folder::new("wrappers");
+    let prefix = folder.path().join("pre fix");
+    barewire(&["install", "--prefix", prefix.to_str().unwrap()]).expect(0, "installed under");
+    let wrapper = |name: &str, words: &[&str]| {
+        Ran::from(Command::new(prefix.join("bin").join(name)).args(words).output().unwrap())
+    };
+    let shown = wrapper("mpicc", &["-show", r#"-DA="a\nb c""#, "-DB=$x"]);
+    shown.expect(0, &format!("cc -I\"{}/include\"", prefix.display()));
+    // What is shown is what a shell makes the same words of.
+    let line = format!("set -- {}; printf '%s\n' \"$@\"", shown.out.trim());
+    let again = Ran::from(Command::new("sh").args(["-c", &line]).output().unwrap());
+    let words: Vec<_> = again.out.lines().collect();
+    let expected = [
+        "cc",
+        &format!("-I{}/include", prefix.display()),
+        r#"-DA="a\nb c""#,
+        "-DB=$x",
+        &format!("-L{}/lib", prefix.display()),
+        &format!("-Wl,-rpath,{}/lib", prefix.display()),
+        "-lmpi_abi",
+    ];
+    assert_eq!(words, expected);
+    let line = "eval set -- $(pkg-config --libs barewire-mpi); printf '%s\n' \"$@\"";
+    let mut pkg_config = Command::new("sh");
+    pkg_config.args(["-c", line]).env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
+    let asked = Ran::from(pkg_config.output().unwrap());
+    if !asked.err.contains("not found") {
+        let library = asked.out.lines().next().and_then(|word| word.strip_prefix("-L")).unwrap_or_default();
+        assert!(Path::new(library).join("libmpi_abi.so").exists(), "{asked:#?}");
+    }
+    wrapper("mpicc", &["-showme:command"]).expect(0, "cc");
+    wrapper("mpicc", &["-showme:incdirs"]).expect(0, "include");
+    wrapper("mpicc", &["-showme:libdirs"]).expect(0, "lib");
+    wrapper("mpicxx", &["-showme:version"]).expect(0, "mpicxx: Barewire");
+    wrapper("mpicc", &["-cc=clang -m64", "-show", "-c", "a.c"]).expect(0, "clang -m64 -I");
+    wrapper("mpicc", &["-static", "a.c"]).expect(1, "no static library");
+    wrapper("mpicc", &["-cc=no-such-compiler", "a.c"]).expect(127, "BAREWIRE_CC");
+    let no_fortran =
+        Command::new(prefix.join("bin/mpifort")).arg("a.f90").env("BAREWIRE_FC", "no-such").output();
+    Ran::from(no_fortran.unwrap()).expect(127, "Debian: gfortran");
+}
+
+#[test]
+fn without_the_library_there_are_no_wrappers() {
+    let folder = Folder::new("bare");
+    let built = folder.path().join("barewire");
+    assert!(Command::new("cp").arg(BAREWIRE).arg(&built).status().unwrap().success());
+    let prefix = folder.path().join("prefix");
+    let install = |more: &[&str]| {
+        let mut command = Command::new(&built);
+        command.args(["install", "--prefix", prefix.to_str().unwrap()]).args(more);
+        Ran::from(command.output().unwrap())
+    };
+    install(&[]).expect(1, "cargo build --release -p barewire-mpi-abi");
+    assert!(prefix.join("bin/mpirun").exists() && !prefix.join("bin/mpicc").exists());
+    install(&["--no-mpi-names"]).expect(0, "installed under");
 }
 
 #[test]
@@ -115,12 +231,16 @@ fn libraries_that_were_built_are_installed_with_their_pkg_config() {
 fn an_mpirun_of_somebody_else_is_not_replaced_unasked() {
     let folder = Folder::new("theirs");
     std::fs::create_dir_all(folder.path().join("bin")).unwrap();
-    folder.file("bin/mpirun", "theirs");
+    let theirs = ["bin/mpirun", "bin/mpicc"].map(|name| folder.file(name, "theirs"));
     let prefix = folder.path().to_str().unwrap();
-    barewire(&["install", "--prefix", prefix]).expect(2, "belongs to something else");
-    assert_eq!(std::fs::read_to_string(folder.path().join("bin/mpirun")).unwrap(), "theirs");
+    let ran = barewire(&["install", "--prefix", prefix]);
+    ran.expect(2, "belong to something else").expect(2, "bin/mpicc").expect(2, "--force");
+    theirs.iter().for_each(|path| assert_eq!(std::fs::read_to_string(path).unwrap(), "theirs"));
+    assert!(!folder.path().join("bin/barewire").exists(), "all or nothing");
     barewire(&["install", "--prefix", prefix, "--no-mpi-names"]).expect(0, "");
+    let header = folder.file("include/mpi.h", "theirs");
     barewire(&["install", "--prefix", prefix, "--force"]).expect(0, "");
+    assert_ne!(std::fs::read_to_string(header).unwrap(), "theirs");
     assert_eq!(std::fs::read_link(folder.path().join("bin/mpirun")).unwrap(), Path::new("barewire"));
 }
 

@@ -174,11 +174,11 @@ fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
 
 /// An enumeration type of C; its members are constants too.
 fn enumeration(out: &mut String, name: &str, prefix: &str, constants: &[Constant]) {
-    put(out, format_args!("\ntypedef enum {name} {{\n"));
-    for constant in constants.iter().filter(|constant| constant.name.starts_with(prefix)) {
-        put(out, format_args!("    {} = {},\n", constant.name, constant.value));
-    }
-    put(out, format_args!("}} {name};\n"));
+    let members = constants.iter().filter(|constant| constant.name.starts_with(prefix));
+    let members: Vec<_> =
+        members.map(|constant| format!("    {} = {}", constant.name, constant.value)).collect();
+    // No comma behind the last: C of 1989 takes it for an error.
+    put(out, format_args!("\ntypedef enum {name} {{\n{}\n}} {name};\n", members.join(",\n")));
 }
 
 /// The value as C writes it, with the type it has.

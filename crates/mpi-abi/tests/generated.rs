@@ -112,3 +112,21 @@ fn the_numbers_inside_are_those_of_the_table() {
     }
     assert_eq!(seen, (Basic::all().len(), Builtin::ALL.len(), Class::ALL.len()));
 }
+
+#[test]
+fn the_header_is_c_of_every_year() {
+    for (compiler, language, standards) in
+        [("cc", "c", &["c89", "c99", "c11"][..]), ("c++", "c++", &["c++11", "c++17"])]
+    {
+        for standard in standards {
+            let mut command = std::process::Command::new(compiler);
+            command.args([&format!("-std={standard}"), "-x", language, "-pedantic-errors", "-fsyntax-only"]);
+            let Ok(output) = command.arg(root().join("include/mpi.h")).output() else {
+                // Without C++ the tests of C are all there is.
+                assert_ne!(compiler, "cc", "a C compiler is installed");
+                continue;
+            };
+            assert!(output.status.success(), "{standard}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+    }
+}

@@ -9,14 +9,18 @@ use rustix::thread::sched_getaffinity;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Bind {
     /// The system decides
+    #[value(aliases = ["no", "off"])]
     None,
     /// One hardware thread each
+    #[value(aliases = ["thread", "pu"])]
     Hwthread,
     /// One core each, with all its hardware threads
+    #[value(alias = "cores")]
     Core,
     /// One memory domain each
     Numa,
     /// One package each
+    #[value(alias = "package")]
     Socket,
 }
 

@@ -17,6 +17,12 @@ pub struct NoProgram {
 
 /// The file to execute for `name`, seen from `directory`, with this search path.
 pub fn resolve(name: &OsStr, directory: &Path, search: Option<&OsStr>) -> Result<PathBuf, NoProgram> {
+    if name.is_empty() {
+        return Err(missing("the name of the program is empty: is a variable not set?".into()));
+    }
+    if directory.exists() && !directory.is_dir() {
+        return Err(missing(format!("the working directory {} is not a folder", directory.display())));
+    }
     if !directory.is_dir() {
         return Err(missing(format!("the working directory {} does not exist here", directory.display())));
     }
@@ -156,6 +162,9 @@ mod tests {
         assert!(reason("slepe").contains("did you mean `sleep`?"));
         assert!(reason("/etc/passwd").contains("chmod +x"));
         assert!(reason("/etc").contains("is a directory"));
+        assert!(reason("").contains("is empty"));
+        let file = resolve(OsStr::new("true"), Path::new("/etc/passwd"), None).unwrap_err();
+        assert!(file.reason.contains("/etc/passwd is not a folder"));
         assert!(reason("/nowhere/x").contains("nor does the directory"));
         let no_directory = resolve(OsStr::new("true"), Path::new("/nowhere"), None).unwrap_err();
         assert!(no_directory.reason.contains("working directory"));

@@ -2,33 +2,31 @@
 
 use std::time::Instant;
 
+use barewire_core::boot::Environment;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::process::Resource;
 
-use super::{Finding, Verdict};
+use super::Finding;
 use crate::agent::Topology;
 use crate::machine::{self, bytes};
 
 /// All checks, in the order a person would ask.
 pub fn all() -> Vec<Finding> {
-    let mut findings = vec![
+    vec![
         processors(),
         open_files(),
         processes(),
         shared_memory(),
         dev_shm(),
-        locked_memory(),
         huge_pages(),
         cross_memory(),
         membarrier(),
         kernel(),
         clock(),
         own_name(),
+        variables(),
         leftovers(),
-    ];
-    let in_use = |interface: &&machine::Interface| interface.name != "lo" && !interface.addresses.is_empty();
-    findings.extend(machine::interfaces().iter().filter(in_use).map(xdp));
-    findings
+    ]
 }
 
 fn processors() -> Finding {
@@ -111,24 +109,6 @@ fn dev_shm() -> Finding {
             }
         }
         Err(error) => Finding::note(what, error.to_string(), "Barewire does not use it, other MPIs do"),
-    }
-}
-
-fn locked_memory() -> Finding {
-    let (now, most) = machine::limit(Resource::Memlock);
-    match now {
-        Some(now) if now < 64 << 20 => {
-            let raise = match most {
-                Some(most) if most <= now => {
-                    "set memlock to unlimited in /etc/security/limits.conf".to_owned()
-                }
-                Some(most) => format!("raise it with `ulimit -l {}`", most / 1024),
-                None => "raise it with `ulimit -l unlimited`".to_owned(),
-            };
-            let advice = format!("AF_XDP and large registrations may fail; {raise}");
-            Finding::note("locked memory", bytes(now), advice)
-        }
-        now => Finding::fine("locked memory", now.map_or_else(|| "unlimited".into(), bytes)),
     }
 }
 
@@ -229,29 +209,15 @@ fn leftovers() -> Finding {
     }
 }
 
-/// Whether an interface is likely to carry AF_XDP well.
-fn xdp(interface: &machine::Interface) -> Finding {
-    let what = format!("AF_XDP on {}", interface.name);
-    let queues = std::fs::read_dir(format!("/sys/class/net/{}/queues", interface.name));
-    let queues = queues.into_iter().flatten().flatten();
-    let queues = queues.filter(|entry| entry.file_name().to_string_lossy().starts_with("rx-")).count();
-    let state = format!("driver {}, {queues} receive queues, {}", interface.driver, interface.state);
-    let native =
-        ["veth", "virtio_net", "mlx5_core", "i40e", "ice", "ixgbe", "igb", "igc", "ena", "bnxt_en", "gve"];
-    let verdict = native.contains(&interface.driver.as_str());
-    match (verdict, rustix::process::geteuid().is_root()) {
-        (true, true) => Finding::fine(&what, state),
-        (true, false) => Finding {
+/// A misspelt variable has no effect, and programs refuse to start with it.
+fn variables() -> Finding {
+    let what = "variables";
+    match Environment::capture().and_then(|environment| environment.config()) {
+        Ok(_) => Finding::fine(what, "those of Barewire's that are set are known"),
+        Err(error) => Finding::problem(
             what,
-            state,
-            verdict: Verdict::Note,
-            advice: "the driver can; it takes root, or CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF".into(),
-        },
-        (false, _) => Finding {
-            what,
-            state,
-            verdict: Verdict::Note,
-            advice: "the driver is not known to do it in place: packets would be copied by the kernel".into(),
-        },
+            error.to_string(),
+            "programs refuse to start with it; `barewire info` lists all",
+        ),
     }
 }

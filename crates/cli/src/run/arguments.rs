@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 
+use anyhow::bail;
 use clap::{ArgAction, Command};
 
 /// Cuts a command line at the lone colons, and makes each part readable for clap.
@@ -20,6 +21,24 @@ pub fn normalise(command: &Command, words: impl IntoIterator<Item = OsString>) -
         }
     }
     parts.into_iter().map(|part| options.normalise(part)).collect()
+}
+
+/// Refuses `--env NAME=VALUE`, which would take the next word, often the program, for the value.
+pub fn check_variables(part: &[OsString]) -> anyhow::Result<()> {
+    let options = part.iter().take_while(|word| *word != "--");
+    for (option, name) in options.zip(&part[1.min(part.len())..]) {
+        let (Some(option @ ("--env" | "--genv")), Some(text)) = (option.to_str(), name.to_str()) else {
+            continue;
+        };
+        match text.split_once('=') {
+            None if text.is_empty() => bail!("{option}: the name is empty; write {option} NAME VALUE"),
+            Some((name, value)) => bail!(
+                "{option} {text}: name and value are two words; write {option} {name} {value}, or -x {text}"
+            ),
+            None => {}
+        }
+    }
+    Ok(())
 }
 
 /// How many values each option takes, by name.
@@ -120,6 +139,18 @@ mod tests {
         assert_eq!(parts("--bind-to core --oversubscribe prog"), ["--bind-to core --oversubscribe -- prog"]);
         assert_eq!(parts("-wdir /x -x A=1 -xB prog"), ["--wdir /x -x A=1 -xB -- prog"]);
         assert_eq!(parts("--timeout=5 prog"), ["--timeout=5 -- prog"]);
+    }
+
+    #[test]
+    fn a_variable_and_its_value_are_two_words() {
+        let refused = |words: &[&str]| {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            check_variables(&words).err().map(|error| error.to_string())
+        };
+        assert!(refused(&["--env", "A=1", "prog"]).unwrap().contains("write --env A 1, or -x A=1"));
+        assert!(refused(&["--genv", "", "1"]).unwrap().contains("the name is empty"));
+        assert_eq!(refused(&["--env", "A", "b=c", "--", "prog", "--env", "x=y"]), None);
+        assert_eq!(refused(&[]), None);
     }
 
     #[test]

@@ -32,6 +32,7 @@ pub fn run(name: &str, words: impl IntoIterator<Item = OsString>) -> anyhow::Res
     let command = command(name);
     let mut parts = Vec::new();
     for (index, part) in arguments::normalise(&command, words).into_iter().enumerate() {
+        arguments::check_variables(&part)?;
         let line = std::iter::once(OsString::from(name)).chain(part);
         let matches = command.clone().try_get_matches_from(line).unwrap_or_else(|error| refuse(name, &error));
         if index > 0 {

@@ -1,7 +1,10 @@
 //! What `barewire run` can be told. Help, man page and completions come from here.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+
+use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
+use clap::error::ErrorKind;
 
 use crate::agent::Bind;
 
@@ -64,7 +67,7 @@ pub struct RunOptions {
     pub stdin: InputTo,
 
     /// Bind ranks to processors
-    #[arg(long, value_name = "WHAT", default_value = "none", value_parser = parse_bind, help_heading = PLACEMENT)]
+    #[arg(long, value_name = "WHAT", default_value = "none", ignore_case = true, value_parser = BindParser, help_heading = PLACEMENT)]
     pub bind_to: Bind,
     /// Draw which rank may run on which processor
     #[arg(long, help_heading = PLACEMENT)]
@@ -84,7 +87,7 @@ pub struct RunOptions {
     pub quiet: bool,
 
     /// End the job after so many seconds, and say what every rank was doing
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, help_heading = ENDING)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_timeout, help_heading = ENDING)]
     pub timeout: Option<std::time::Duration>,
     /// Let the other ranks go on when one fails
     #[arg(long, aliases = ["disable-auto-cleanup", "continuous", "enable-recovery"], help_heading = ENDING)]
@@ -175,21 +178,52 @@ fn parse_seconds(text: &str) -> Result<std::time::Duration, String> {
     let seconds: f64 =
         text.trim_end_matches('s').parse().map_err(|_| "expected seconds, such as 30 or 0.5")?;
     std::time::Duration::try_from_secs_f64(seconds)
-        .map_err(|_| "expected a number of seconds from 0 up".into())
+        .ok()
+        .filter(|duration| *duration <= SECONDS_MAX)
+        .ok_or_else(|| format!("expected a number of seconds from 0 to {}", SECONDS_MAX.as_secs()))
 }
 
-/// The names other launchers have for the same things.
-fn parse_bind(text: &str) -> Result<Bind, String> {
-    let name = match text.split(':').next().unwrap_or_default() {
-        "no" | "off" => "none",
-        "cores" => "core",
-        "thread" | "pu" | "hwthread" => "hwthread",
-        "package" => "socket",
-        name => name,
-    };
-    <Bind as clap::ValueEnum>::from_str(name, true)
-        .map_err(|_| "expected none, hwthread, core, numa or socket".into())
+/// Seconds for a whole job, which needs some.
+fn parse_timeout(text: &str) -> Result<std::time::Duration, String> {
+    match parse_seconds(text)? {
+        std::time::Duration::ZERO => {
+            Err("no job ends in no time; without --timeout there is no limit".into())
+        }
+        some => Ok(some),
+    }
 }
+
+/// Reads what ranks are bound to, and after colons what other launchers would have to be told, and holds here anyway.
+#[derive(Debug, Clone)]
+struct BindParser;
+
+impl TypedValueParser for BindParser {
+    type Value = Bind;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<Bind, clap::Error> {
+        let text = value.to_string_lossy();
+        let mut words = text.split(':');
+        let what = words.next().unwrap_or_default();
+        if let Some(word) = words.find(|word| !["overload-allowed", "if-supported"].contains(word)) {
+            let message = format!("--bind-to {text}: `:{word}` is not known; write --bind-to {what}\n");
+            return Err(clap::Error::raw(ErrorKind::InvalidValue, message).with_cmd(command));
+        }
+        EnumValueParser::new().parse_ref(command, arg, what.as_ref())
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let values = <Bind as clap::ValueEnum>::value_variants().iter();
+        Some(Box::new(values.filter_map(clap::ValueEnum::to_possible_value)))
+    }
+}
+
+/// Thirty years: more than anybody waits, and no clock overflows.
+const SECONDS_MAX: std::time::Duration = std::time::Duration::from_secs(1_000_000_000);
 
 const HOSTS: &str = "Hosts";
 const PROGRAM: &str = "Program";

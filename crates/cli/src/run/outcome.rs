@@ -46,6 +46,8 @@ pub enum Failure {
     Timeout(std::time::Duration),
     /// Nobody reads the output any more.
     NobodyReads,
+    /// What ranks printed could not be written: where, and why.
+    Unwritten(String),
 }
 
 impl Failure {
@@ -54,14 +56,39 @@ impl Failure {
         let Failure::Rank { status, .. } = self else { return false };
         ExitStatus::from_raw(*status).signal().is_some_and(|signal| signal != signal_hook::consts::SIGTERM)
     }
+
+    /// What the summary says of it.
+    fn lines(&self, view: &View<'_>) -> Vec<String> {
+        let line = match self {
+            Self::Rank { rank, status } => {
+                let line = format!("{} {}", view.name(*rank), ending(*status));
+                return std::iter::once(line).chain(view.words(*rank)).collect();
+            }
+            Self::Abort { rank, code, message } => {
+                let words = if message.is_empty() { String::new() } else { format!(": {message}") };
+                format!("{} aborted the job with status {code}{words}", view.name(*rank))
+            }
+            Self::Host { host, reason } => format!("host {host} was lost: {reason}"),
+            Self::NotStarted { host, reason, .. } => format!("host {host}: {reason}"),
+            Self::Signal(signal) => format!("ended by {}", signals::name(*signal)),
+            Self::Timeout(after) => format!("the time of {after:?} was up"),
+            Self::Unwritten(what) => what.clone(),
+            Self::NobodyReads => return Vec::new(),
+        };
+        vec![line]
+    }
 }
 
 /// Collects failures as they happen.
 #[derive(Debug, Default)]
 pub struct Outcome {
     first: Option<Failure>,
+    /// What a job that keeps going survived before that.
+    before: Option<Failure>,
     /// Ranks that failed later, and not because they were asked to end.
     also: Vec<(u32, i32)>,
+    /// Output that was lost, though something else went wrong first.
+    unwritten: Option<String>,
 }
 
 impl Outcome {
@@ -76,17 +103,34 @@ impl Outcome {
                 self.also.push((rank, status));
                 false
             }
+            (Some(Failure::Unwritten(_)), Failure::Unwritten(_)) => false,
+            (Some(_), Failure::Unwritten(what)) => {
+                self.unwritten.get_or_insert(what);
+                false
+            }
             _ => false,
         }
     }
 
-    /// The first failure.
+    /// Notes what ends the job: it decides, whatever a job that keeps going has survived before.
+    pub fn note_the_end(&mut self, failure: Failure) {
+        self.before = self.first.replace(failure);
+    }
+
+    /// The first failure, or what ended a job that had kept going.
     pub fn first(&self) -> Option<&Failure> {
         self.first.as_ref()
     }
 
     /// The status to end with. A job that keeps going survives ranks that signals kill and hosts that vanish.
     pub fn exit_code(&self, keep_going: bool) -> u8 {
+        match self.code(keep_going) {
+            0 if self.unwritten.is_some() => 1,
+            code => code,
+        }
+    }
+
+    fn code(&self, keep_going: bool) -> u8 {
         let survived = |status: i32| keep_going && ExitStatus::from_raw(status).signal().is_some();
         let statuses = self.also.iter().map(|(_, status)| *status);
         match &self.first {
@@ -106,27 +150,28 @@ impl Outcome {
             Some(Failure::Signal(signal)) => u8::try_from(128 + signal).unwrap_or(1),
             Some(Failure::Timeout(_)) => 124,
             Some(Failure::NobodyReads) => 141,
+            Some(Failure::Unwritten(_)) => 1,
+        }
+    }
+
+    /// Output that was lost, in words; that is said even to those who want no summary.
+    pub fn unwritten(&self) -> Option<&str> {
+        match (&self.before, &self.first) {
+            (Some(Failure::Unwritten(what)), _) | (_, Some(Failure::Unwritten(what))) => Some(what),
+            _ => self.unwritten.as_deref(),
         }
     }
 
     /// The summary's lines.
     pub fn summary(&self, view: &View<'_>) -> Vec<String> {
         let mut lines = Vec::new();
-        match &self.first {
-            None | Some(Failure::NobodyReads) => return lines,
-            Some(Failure::Rank { rank, status }) => {
-                lines.push(format!("{} {}", view.name(*rank), ending(*status)));
-                lines.extend(view.words(*rank));
-            }
-            Some(Failure::Abort { rank, code, message }) => {
-                let words = if message.is_empty() { String::new() } else { format!(": {message}") };
-                lines.push(format!("{} aborted the job with status {code}{words}", view.name(*rank)));
-            }
-            Some(Failure::Host { host, reason }) => lines.push(format!("host {host} was lost: {reason}")),
-            Some(Failure::NotStarted { host, reason, .. }) => lines.push(format!("host {host}: {reason}")),
-            Some(Failure::Signal(signal)) => lines.push(format!("ended by {}", signals::name(*signal))),
-            Some(Failure::Timeout(after)) => lines.push(format!("the time of {after:?} was up")),
+        if matches!(self.first, None | Some(Failure::NobodyReads)) {
+            return lines;
         }
+        for failure in self.before.iter().chain(&self.first) {
+            lines.extend(failure.lines(view));
+        }
+        lines.extend(self.unwritten.clone());
         lines.extend(self.others(view));
         if view.ended > 0 {
             lines.push(self.ended_by_us(view.ended));
@@ -157,7 +202,7 @@ impl Outcome {
             [rank] => format!("{} {} as well", view.name(*rank), ending(status)),
             _ => {
                 ranks.sort_unstable();
-                format!("ranks {} {} as well", intervals(&ranks), ending(status))
+                format!("ranks {} {} as well", intervals(&ranks), endings(status))
             }
         };
         groups.into_iter().map(line).collect()
@@ -200,6 +245,12 @@ pub fn ending(status: i32) -> String {
         }
         (None, code) => format!("ended with status {}", code.unwrap_or(-1)),
     }
+}
+
+/// How several ranks ended, in words.
+fn endings(status: i32) -> String {
+    let one = ending(status);
+    one.strip_prefix("was ").map(|rest| format!("were {rest}")).unwrap_or(one)
 }
 
 /// The status a shell would give.
@@ -279,5 +330,19 @@ mod tests {
         assert!(text.contains("its last words: no convergence"), "{text}");
         assert!(text.contains("ranks 4-5, 7 ended with status 3 as well"), "{text}");
         assert!(text.contains("the other 2 ranks were ended"), "{text}");
+        let several = super::tests::outcome(&[Failure::Signal(2), rank(0, KILLED), rank(1, KILLED)]);
+        assert!(several.summary(&view).contains(&format!("ranks 0-1 {} as well", endings(KILLED))));
+        assert!(endings(KILLED).starts_with("were killed by SIGKILL"));
+    }
+
+    #[test]
+    fn what_ends_a_job_that_kept_going_decides_and_the_rest_is_told() {
+        let mut outcome = outcome(&[rank(1, KILLED)]);
+        outcome.note_the_end(Failure::Signal(2));
+        assert_eq!(outcome.exit_code(true), 130);
+        let view = View { place: &|_| ("a".into(), None), last_words: &|_| None, ended: 2 };
+        let text = outcome.summary(&view).join("\n");
+        assert!(text.contains("rank 1 on a was killed") && text.contains("ended by SIGINT"), "{text}");
+        assert!(text.contains("\n2 ranks were ended"), "{text}");
     }
 }

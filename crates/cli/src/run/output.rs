@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
 
+use super::outcome::Failure;
 use super::printer::Printer;
 use crate::wire::Stream;
 
@@ -116,10 +117,27 @@ impl Output {
         &self.printer
     }
 
-    /// Writes out everything, if it can be done in `timeout`.
-    pub fn finish(mut self, timeout: Duration) {
+    /// What could not be written, if anything.
+    pub fn trouble(&self) -> Option<Failure> {
+        match self.printer.trouble() {
+            Some((_, error)) if error.kind() == ErrorKind::BrokenPipe => Some(Failure::NobodyReads),
+            Some((stream, error)) => {
+                let name = if *stream == Stream::Out { "output" } else { "error" };
+                Some(Failure::Unwritten(format!("standard {name} cannot be written: {error}")))
+            }
+            None => self.files.as_ref().and_then(|files| files.problem.clone()).map(Failure::Unwritten),
+        }
+    }
+
+    /// Writes out all that ranks have printed; false if that takes longer than `timeout`.
+    pub fn settle(&mut self, timeout: Duration) -> bool {
         let waiting: Vec<u32> = self.partial.keys().map(|(rank, _)| *rank).collect();
         waiting.into_iter().for_each(|rank| self.end_of(rank));
+        self.printer.settle(timeout)
+    }
+
+    /// Writes out everything, if it can be done in `timeout`.
+    pub fn finish(self, timeout: Duration) {
         self.printer.finish(timeout);
     }
 
@@ -168,6 +186,7 @@ struct Files {
     directory: PathBuf,
     width: usize,
     open: HashMap<(u32, Stream), File>,
+    /// The first thing that could not be written, in words.
     problem: Option<String>,
 }
 
@@ -180,10 +199,10 @@ impl Files {
 
     fn append(&mut self, rank: u32, stream: Stream, bytes: &[u8]) {
         if let Err(error) = self.try_append(rank, stream, bytes) {
-            if self.problem.is_none() {
-                eprintln!("barewire: --output-dir {}: {error}", self.directory.display());
-                self.problem = Some(error.to_string());
-            }
+            let path = self.path(rank, stream);
+            self.problem.get_or_insert_with(|| {
+                format!("--output-dir: {} cannot be written: {error}", path.display())
+            });
         }
     }
 
@@ -191,12 +210,15 @@ impl Files {
         if let Some(file) = self.open.get_mut(&(rank, stream)) {
             return file.write_all(bytes);
         }
-        let end = if stream == Stream::Out { "out" } else { "err" };
-        let path = self.directory.join(format!("rank.{rank:0width$}.{end}", width = self.width));
-        let mut file = File::create(path)?;
+        let mut file = File::create(self.path(rank, stream))?;
         file.write_all(bytes)?;
         self.open.insert((rank, stream), file);
         Ok(())
+    }
+
+    fn path(&self, rank: u32, stream: Stream) -> PathBuf {
+        let end = if stream == Stream::Out { "out" } else { "err" };
+        self.directory.join(format!("rank.{rank:0width$}.{end}", width = self.width))
     }
 }
 

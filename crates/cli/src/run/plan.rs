@@ -129,6 +129,10 @@ fn program(part: &RunOptions, job: &RunOptions) -> anyhow::Result<Program> {
     for export in exports.iter().chain(&part.export) {
         set.extend(exported(export)?);
     }
+    for name in part.export.iter().filter(|name| !job.quiet && exported(name).is_ok_and(|set| set.is_none()))
+    {
+        eprintln!("barewire: -x {name}: it is not set here, so the ranks do not get it");
+    }
     let words = part.program.iter().map(|word| word.as_bytes().to_vec()).collect();
     Ok(Program { words, directory: OsString::from(directory).into_vec(), base, set })
 }

@@ -1,26 +1,32 @@
 //! The printer: a thread that writes, so that a reader who is slow, or gone, never holds up the launcher.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::fd::AsFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
 use crate::wire::Stream;
 
 /// Writes to this process's standard output and error, in order.
 pub struct Printer {
-    chunks: mpsc::Sender<(Stream, Vec<u8>)>,
+    chunks: mpsc::Sender<Chunk>,
     state: Arc<State>,
     done: mpsc::Receiver<()>,
+}
+
+/// What the thread is given to do.
+enum Chunk {
+    Bytes(Stream, Vec<u8>),
+    /// To be answered when everything before it is written.
+    Settle(mpsc::Sender<()>),
 }
 
 #[derive(Default)]
 struct State {
     pending_bytes: AtomicUsize,
-    nobody_reads: AtomicBool,
+    trouble: OnceLock<(Stream, std::io::Error)>,
 }
 
 impl Printer {
@@ -28,16 +34,27 @@ impl Printer {
     pub fn start() -> std::io::Result<Self> {
         let out = File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
         let err = File::from(std::io::stderr().as_fd().try_clone_to_owned()?);
-        let (chunks, inbox) = mpsc::channel::<(Stream, Vec<u8>)>();
+        let (chunks, inbox) = mpsc::channel::<Chunk>();
         let (done_sender, done) = mpsc::channel();
         let state = Arc::new(State::default());
         let shared = Arc::clone(&state);
         std::thread::Builder::new().name("printer".into()).spawn(move || {
-            for (stream, bytes) in inbox {
+            for chunk in inbox {
+                let (stream, bytes) = match chunk {
+                    Chunk::Bytes(stream, bytes) => (stream, bytes),
+                    Chunk::Settle(answer) => {
+                        // The launcher may have given up waiting.
+                        let _ = answer.send(());
+                        continue;
+                    }
+                };
                 let mut file = if stream == Stream::Out { &out } else { &err };
-                if file.write_all(&bytes).is_err() && stream == Stream::Out {
-                    // SYNC gone: a lone flag; whoever reads it acts on nothing else written here.
-                    shared.nobody_reads.store(true, Ordering::Relaxed);
+                match file.write_all(&bytes) {
+                    // Whoever reads the errors of others may stop; only their output is what a job is for.
+                    Err(error) if stream == Stream::Err && error.kind() == ErrorKind::BrokenPipe => {}
+                    // The first trouble is the one to tell.
+                    Err(error) => drop(shared.trouble.set((stream, error))),
+                    Ok(()) => {}
                 }
                 // SYNC pending: a lone counter; it orders nothing.
                 shared.pending_bytes.fetch_sub(bytes.len(), Ordering::Relaxed);
@@ -52,7 +69,7 @@ impl Printer {
     pub fn print(&self, stream: Stream, bytes: Vec<u8>) {
         // SYNC pending: a lone counter; it orders nothing.
         self.state.pending_bytes.fetch_add(bytes.len(), Ordering::Relaxed);
-        self.chunks.send((stream, bytes)).expect("the printer lives as long as its channel");
+        self.chunks.send(Chunk::Bytes(stream, bytes)).expect("the printer lives as long as its channel");
     }
 
     /// Whether so much is waiting that ranks should be held up.
@@ -61,10 +78,16 @@ impl Printer {
         self.state.pending_bytes.load(Ordering::Relaxed) > PENDING_BYTES_MAX
     }
 
-    /// Whether the reader of standard output has gone away.
-    pub fn nobody_reads(&self) -> bool {
-        // SYNC gone: pairs with the store in the thread; nothing else depends on it.
-        self.state.nobody_reads.load(Ordering::Relaxed)
+    /// The first write that failed: to a reader that has gone away, or to a disk that is full.
+    pub fn trouble(&self) -> Option<&(Stream, std::io::Error)> {
+        self.state.trouble.get()
+    }
+
+    /// Waits until all that was given so far is written; false if the time was up before.
+    pub fn settle(&self, timeout: Duration) -> bool {
+        let (answer, settled) = mpsc::channel();
+        self.chunks.send(Chunk::Settle(answer)).expect("the printer lives as long as its channel");
+        settled.recv_timeout(timeout).is_ok()
     }
 
     /// Waits until all is written, or until the time is up.

@@ -15,6 +15,7 @@ use barewire_core::job::JobKey;
 use barewire_sys::spawn::{Setup, prepare};
 use rustix::process::Signal;
 
+use crate::shell;
 use crate::wire::BODY_BYTES_MAX;
 
 /// Starts the agent of this host; returns its process and the line to it.
@@ -86,8 +87,9 @@ impl Remote {
             "--host".into(),
             index.to_string().into(),
         ];
-        words.extend(agent.into_iter().map(|word| if self.is_ssh() { quoted(&word) } else { word }));
-        let line = words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+        let joins = self.joins_words();
+        words.extend(agent.into_iter().map(|word| if joins { shell::quoted(&word) } else { word }));
+        let line = shell::line(&words);
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         command.process_group(0);
@@ -101,19 +103,10 @@ impl Remote {
         Ok(Called { pid: child.id(), complaints, line })
     }
 
-    /// ssh hands its words to a shell on the other side.
-    fn is_ssh(&self) -> bool {
-        let name = Path::new(&self.shell[0]).file_name().and_then(OsStr::to_str);
-        name.is_some_and(|name| ["ssh", "rsh"].contains(&name))
-    }
-}
-
-/// A word that a POSIX shell reads as itself.
-fn quoted(word: &OsStr) -> OsString {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-:,=+@%[]".contains(&byte);
-    match word.to_str() {
-        Some(text) if !text.bytes().all(plain) => format!("'{}'", text.replace('\'', r"'\''")).into(),
-        _ => word.to_owned(),
+    /// Whether it joins its words and hands them to a shell on the other side, as ssh does.
+    fn joins_words(&self) -> bool {
+        let name = |word: &String| Path::new(word).file_name().and_then(OsStr::to_str).map(str::to_owned);
+        self.shell.iter().filter_map(name).any(|name| ["ssh", "rsh", "autossh"].contains(&name.as_str()))
     }
 }
 
@@ -160,8 +153,9 @@ mod tests {
     }
 
     #[test]
-    fn words_for_ssh_are_quoted_only_where_needed() {
-        assert_eq!(quoted(OsStr::new("/usr/bin/barewire")), "/usr/bin/barewire");
-        assert_eq!(quoted(OsStr::new("/it's here")), r"'/it'\''s here'");
+    fn what_hands_its_words_to_a_shell_is_known_wherever_it_stands() {
+        let joins = |shell: &str| Remote::new(shell, None, &[], JobKey([0; 32])).unwrap().joins_words();
+        assert!(joins("ssh") && joins("/usr/bin/ssh -p 22 {host}") && joins("sshpass -f file ssh {host}"));
+        assert!(!joins("ip netns exec {host}") && !joins("docker exec -i {host}"));
     }
 }

@@ -16,14 +16,14 @@ impl Launch<'_> {
     pub(super) fn fail(&mut self, failure: Failure) {
         if let Phase::Stopping(until) = self.phase {
             // So far ranks have only been asked to end: one that something else killed is why others gave up, or died beside them.
-            let only_asked = Instant::now() + AGENT_GRACE * self.levels() < until;
+            let only_asked = !self.killing && Instant::now() + AGENT_GRACE * self.levels() < until;
             if only_asked && failure.is_a_kill() {
                 self.outcome.note(failure);
                 self.ended_by_us = self.ended_by_us.saturating_sub(1);
             }
             return;
         }
-        self.outcome.note(failure);
+        self.outcome.note_the_end(failure);
         self.stop();
     }
 
@@ -34,10 +34,19 @@ impl Launch<'_> {
 
     /// A rank failed, or a host: the job may go on if it is meant to.
     pub(super) fn rank_failed(&mut self, failure: Failure) {
-        if self.options.keep_going {
+        // Ranks that were asked to end have not failed.
+        if self.options.keep_going && !matches!(self.phase, Phase::Stopping(_)) {
             self.outcome.note(failure);
         } else {
             self.fail(failure);
+        }
+    }
+
+    /// Nobody takes what the ranks print; a job that is meant to go on does so where somebody still looks at it.
+    pub(super) fn output_is_lost(&mut self, failure: Failure) {
+        match failure {
+            Failure::NobodyReads => self.fail(failure),
+            _ => self.rank_failed(failure),
         }
     }
 
@@ -48,6 +57,7 @@ impl Launch<'_> {
     /// Somebody wants the launcher to end; whoever asks twice does not want to wait.
     pub(super) fn interrupted(&mut self, signal: i32) {
         if matches!(self.phase, Phase::Stopping(_)) {
+            self.killing = true;
             self.say_to_all(&Down::Kill);
         }
         self.fail(Failure::Signal(signal));
@@ -197,7 +207,25 @@ impl Launch<'_> {
             std::thread::sleep(SETTLE);
             while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
         }
-        if !self.options.quiet {
+        let patience = match self.outcome.first() {
+            Some(Failure::Signal(_) | Failure::Timeout(_) | Failure::NobodyReads | Failure::Unwritten(_)) => {
+                Duration::from_secs(1)
+            }
+            _ => Duration::MAX,
+        };
+        let settled = self.output.settle(patience);
+        if let Some(failure) = self.output.trouble() {
+            self.outcome.note(failure);
+        }
+        self.say_summary();
+        self.output.finish(if settled { patience } else { Duration::ZERO });
+        self.outcome.exit_code(self.options.keep_going)
+    }
+
+    fn say_summary(&mut self) {
+        let lines: Vec<String> = if self.options.quiet {
+            self.outcome.unwritten().map(str::to_owned).into_iter().collect()
+        } else {
             let view = View {
                 place: &|rank| {
                     (self.host_name(rank), self.ranks.get(rank as usize).and_then(|state| state.pid))
@@ -205,16 +233,9 @@ impl Launch<'_> {
                 last_words: &|rank| self.output.last_words(rank).map(str::to_owned),
                 ended: self.ended_by_us,
             };
-            let lines = self.outcome.summary(&view);
-            lines.iter().for_each(|line| self.output.say(line));
-        }
-        let code = self.outcome.exit_code(self.options.keep_going);
-        let patience = match self.outcome.first() {
-            Some(Failure::Signal(_) | Failure::Timeout(_) | Failure::NobodyReads) => Duration::from_secs(1),
-            _ => Duration::MAX,
+            self.outcome.summary(&view)
         };
-        self.output.finish(patience);
-        code
+        lines.iter().for_each(|line| self.output.say(line));
     }
 
     /// Agents that are done end by themselves; waits for that a moment.

@@ -53,6 +53,8 @@ pub struct Launch<'a> {
     report_at: Option<Instant>,
     /// Ranks that were running when they were asked to end.
     ended_by_us: usize,
+    /// Whether ranks are killed that were asked to end.
+    killing: bool,
     /// Whether agents are not listened to because the printer is behind.
     paused: bool,
 }
@@ -112,6 +114,7 @@ impl<'a> Launch<'a> {
             progress_at: Some(now + PROGRESS_AFTER).filter(|_| !options.quiet),
             report_at: None,
             ended_by_us: 0,
+            killing: false,
             paused: false,
             plan,
         })
@@ -197,8 +200,8 @@ impl<'a> Launch<'a> {
             door.sweep();
         }
         self.output.show_prompt();
-        if self.output.printer().nobody_reads() {
-            self.fail(super::outcome::Failure::NobodyReads);
+        if let Some(failure) = self.output.trouble() {
+            self.output_is_lost(failure);
         }
         self.pause_or_resume()
     }
