@@ -366,7 +366,7 @@ pub extern "C" fn BMI_testunexpected_class(
     code(tested.map(|found| {
         for (at, message) in found.iter().enumerate() {
             let (addr, size, tag) = (message.from.to_raw(), message.bytes.len() as i64, message.tag);
-            let buffer = lent().give(copy(&message.bytes));
+            let buffer = lent().give_copy(copy(&message.bytes));
             let error_code = if buffer.is_null() { NO_MEMORY } else { 0 };
             info_array.put_at(at, UnexpectedInfo { error_code, addr, buffer, size, tag });
         }
@@ -393,7 +393,7 @@ pub extern "C" fn BMI_memfree(_addr: i64, buffer: *mut c_void, _size: i64, _send
     give_back(buffer)
 }
 
-/// `BMI_unexpected_free`: a buffer that was given back is left alone.
+/// `BMI_unexpected_free`: a buffer that was given back, or is older than many others, is left alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn BMI_unexpected_free(_addr: i64, buffer: *mut c_void) -> c_int {
     give_back(buffer)
@@ -470,15 +470,19 @@ pub extern "C" fn BMI_addr_lookup(new_addr: Out<i64>, id_string: Text) -> c_int 
 /// `BMI_addr_rev_lookup`: null if the address was not looked up.
 #[unsafe(no_mangle)]
 pub extern "C" fn BMI_addr_rev_lookup(addr: i64) -> *const c_char {
-    let url = bmi().and_then(|bmi| bmi.addr_rev_lookup(Addr::from_raw(addr)));
-    url.ok().flatten().map_or(std::ptr::null(), |url| lent().name(addr, false, &url))
+    name(addr, false, |bmi| bmi.addr_rev_lookup(Addr::from_raw(addr)))
 }
 
 /// `BMI_addr_rev_lookup_unexpected`: null if there is no such address.
 #[unsafe(no_mangle)]
 pub extern "C" fn BMI_addr_rev_lookup_unexpected(addr: i64) -> *const c_char {
-    let url = bmi().and_then(|bmi| bmi.addr_rev_lookup_unexpected(Addr::from_raw(addr)));
-    url.map_or(std::ptr::null(), |url| lent().name(addr, true, &url))
+    name(addr, true, |bmi| bmi.addr_rev_lookup_unexpected(Addr::from_raw(addr)).map(Some))
+}
+
+fn name(addr: i64, unexpected: bool, look_up: impl FnOnce(&Bmi) -> Result<Option<String>>) -> *const c_char {
+    let found = bmi().and_then(|bmi| Ok((look_up(&bmi)?, bmi)));
+    let Ok((Some(url), bmi)) = found else { return std::ptr::null() };
+    lent().name(addr, unexpected, &url, |addr| bmi.addr_rev_lookup(Addr::from_raw(addr)).is_ok())
 }
 
 /// `BMI_query_addr_range`: 1 if the address lies in the network, 0 if not.
