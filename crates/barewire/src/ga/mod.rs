@@ -276,6 +276,9 @@ impl Ga {
 
     /// Everybody's values combined, place by place, at everybody.
     ///
+    /// # Panics
+    /// If `combine` uses global arrays: this rank is in the middle of this.
+    ///
     /// ```
     /// # use barewire::{ga::*, spmd};
     /// # spmd::launch(&[3], |endpoint| {

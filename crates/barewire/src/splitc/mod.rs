@@ -170,6 +170,9 @@ impl SplitC {
 
     /// Looks at the endpoint below: its counters, its peers' states.
     ///
+    /// # Panics
+    /// If `look` uses this processor again: it is in use already.
+    ///
     /// ```
     /// # use barewire::{core::{Config, Endpoint, job::Job}, splitc::*};
     /// # let sc = SplitC::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
@@ -552,6 +555,9 @@ impl SplitC {
     }
 
     /// Combines everybody's values, place by place; all get the result. The order depends on the processors' numbers alone.
+    ///
+    /// # Panics
+    /// If `combine` uses this processor again: it is in the middle of this.
     ///
     /// ```
     /// # use barewire::{core::{Config, Endpoint, job::Job}, splitc::SplitC};
