@@ -7,7 +7,8 @@ use barewire_core::region::{Key, Op};
 use barewire_core::{Peer, Sending};
 
 use super::descriptor::{Cqs, Descriptor, Queue};
-use super::names::{Cause, ConnectError, Flow, Ptag, Reliability, Srq, Status, ViAttributes, ViState};
+use super::errors::ConnectError;
+use super::names::{Cause, Flow, Ptag, Reliability, Srq, Status, ViAttributes, ViState};
 
 #[derive(Debug)]
 pub(super) struct ViEntry {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use barewire_core::{Peer, WaitError};
 
 use super::super::connect::Request;
-use super::super::names::{ConnectError, NicError, Vi, ViState};
+use super::super::errors::{ConnectError, NicError};
+use super::super::names::{Vi, ViState};
 use super::super::vi::ViEntry;
 use super::super::wire::Kind;
 use super::Nic;
