@@ -3,6 +3,7 @@
 use barewire_core::{SendError, WaitError};
 
 use super::descriptor::Descriptor;
+use super::names::Cause;
 
 /// Why a NIC's thing was not made, changed or freed.
 ///
@@ -92,6 +93,40 @@ pub struct Refused {
     pub descriptor: Box<Descriptor>,
 }
 
+/// Why a wait for a descriptor to end found none.
+///
+/// ```
+/// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
+/// # use barewire::via::*;
+/// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+/// # let tag = nic.create_ptag().unwrap();
+/// let cq = nic.create_cq().unwrap();
+/// let vi = nic.create_vi(tag, ViAttributes::default(), Cqs { send: Some(cq), receive: None }).unwrap();
+/// assert_eq!(nic.send_wait(vi, None).unwrap_err(), EndError::OnQueue);
+/// assert_eq!(nic.receive_wait(vi, None).unwrap_err(), EndError::NotConnected);
+/// nic.destroy_vi(vi).unwrap();
+/// assert_eq!(nic.receive_wait(vi, None).unwrap_err(), EndError::NoSuch);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EndError {
+    /// The VI or queue was freed, or belongs to another NIC.
+    #[error("this NIC has no such VI or queue")]
+    NoSuch,
+    /// What is posted there ends on a completion queue: wait for that.
+    #[error("descriptors of this queue end on a completion queue; wait there")]
+    OnQueue,
+    /// The VI is idle, and everything that was posted has come back.
+    #[error("the VI is not connected, and nothing is left to come back")]
+    NotConnected,
+    /// The VI is broken, and everything that was posted has come back.
+    #[error("the connection broke, and nothing is left to come back: {0}")]
+    Broken(Cause),
+    /// The wait ended.
+    #[error(transparent)]
+    Wait(#[from] WaitError),
+}
+
 /// Why two VIs did not connect.
 ///
 /// ```
@@ -117,6 +152,9 @@ pub enum ConnectError {
     /// Only an idle VI connects.
     #[error("the VI is not idle")]
     NotIdle,
+    /// Nobody has asked for a connection of this VI, or the answer was taken before.
+    #[error("no connection was asked for, or the answer was taken before")]
+    NotAsked,
     /// Another VI of this NIC already waits for that peer with that discriminator.
     #[error("another VI waits for that peer with the same discriminator")]
     DiscriminatorTaken,

@@ -64,7 +64,7 @@ mod wire;
 pub use connect::Request;
 pub use descriptor::{Completion, Cqs, Descriptor, Op, Queue, Remote, Segment};
 pub use engine::Counters;
-pub use errors::{ConnectError, NicError, PostError, Refused};
+pub use errors::{ConnectError, EndError, NicError, PostError, Refused};
 pub use names::{
     Cause, Cq, Fault, Flow, MemAttributes, MemHandle, OnRefusal, Ptag, Reliability, RemoteMem, Srq, Status,
     Vi, ViAttributes, ViState,

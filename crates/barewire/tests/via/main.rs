@@ -51,6 +51,7 @@ for_every_wire! {
     a_refusal_may_be_reported_without_breaking
     a_message_too_long_for_its_descriptor_breaks_the_connection
     disconnecting_flushes_everything_at_both_ends
+    a_wait_for_what_cannot_come_says_why
     a_peer_that_leaves_fails_what_needs_it_and_nothing_else
     a_vi_connects_again_after_it_broke
 }

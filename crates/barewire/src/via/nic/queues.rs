@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use barewire_core::WaitError;
-
 use super::super::descriptor::{Completion, Descriptor, Op, Queue};
-use super::super::errors::{PostError, Refused};
+use super::super::errors::{EndError, PostError, Refused};
 use super::super::names::{Cq, Srq, Status, Vi, ViState};
 use super::Nic;
 
@@ -270,7 +268,7 @@ impl Nic {
         self.engine.shop.cqs.get_mut(cq.0)?.done.pop_front()
     }
 
-    /// Waits for a completion.
+    /// Waits for a completion. [`EndError::NoSuch`] if the queue was freed.
     ///
     /// ```
     /// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
@@ -285,11 +283,16 @@ impl Nic {
     /// nic.disconnect(vi).unwrap();
     /// assert_eq!(nic.cq_wait(cq, None).unwrap().vi, vi);
     /// ```
-    pub fn cq_wait(&mut self, cq: Cq, timeout: Option<Duration>) -> Result<Completion, WaitError> {
-        self.wait("a completion", timeout, |nic| nic.cq_done(cq))
+    pub fn cq_wait(&mut self, cq: Cq, timeout: Option<Duration>) -> Result<Completion, EndError> {
+        self.wait("a completion", timeout, |nic| match nic.cq_done(cq) {
+            Some(done) => Some(Ok(done)),
+            None if nic.engine.shop.cqs.get(cq.0).is_none() => Some(Err(EndError::NoSuch)),
+            None => None,
+        })?
     }
 
-    /// Waits for a send of a VI to end, if its send queue has no completion queue.
+    /// Waits for a send of a VI to end, if its send queue has no completion queue. [`EndError`] says why none will, where that is
+    /// known: the VI was freed, is idle or broken.
     ///
     /// ```
     /// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
@@ -308,11 +311,15 @@ impl Nic {
     /// let sent = nic.send_wait(a, None).unwrap();
     /// assert_eq!((sent.status, sent.length), (Status::Success, 8));
     /// ```
-    pub fn send_wait(&mut self, vi: Vi, timeout: Option<Duration>) -> Result<Box<Descriptor>, WaitError> {
-        self.wait("the end of a send", timeout, |nic| nic.send_done(vi))
+    pub fn send_wait(&mut self, vi: Vi, timeout: Option<Duration>) -> Result<Box<Descriptor>, EndError> {
+        self.wait("the end of a send", timeout, |nic| match nic.send_done(vi) {
+            Some(sent) => Some(Ok(sent)),
+            None => nic.why_none(vi, Queue::Send).map(Err),
+        })?
     }
 
-    /// Waits for a receive of a VI to end, if its receive queue has no completion queue.
+    /// Waits for a receive of a VI to end, if its receive queue has no completion queue. [`EndError`] says why none will, where
+    /// that is known: the VI was freed, is idle or broken.
     ///
     /// ```
     /// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
@@ -332,8 +339,26 @@ impl Nic {
     /// nic.post_send(a, Descriptor::send().immediate(1)).unwrap();
     /// assert_eq!(nic.receive_wait(b, None).unwrap().immediate, Some(1));
     /// ```
-    pub fn receive_wait(&mut self, vi: Vi, timeout: Option<Duration>) -> Result<Box<Descriptor>, WaitError> {
-        self.wait("a message", timeout, |nic| nic.receive_done(vi))
+    pub fn receive_wait(&mut self, vi: Vi, timeout: Option<Duration>) -> Result<Box<Descriptor>, EndError> {
+        self.wait("a message", timeout, |nic| match nic.receive_done(vi) {
+            Some(received) => Some(Ok(received)),
+            None => nic.why_none(vi, Queue::Receive).map(Err),
+        })?
+    }
+
+    /// Why no descriptor of a VI's queue will end, if nothing but a call can change that.
+    fn why_none(&self, vi: Vi, queue: Queue) -> Option<EndError> {
+        let Some(entry) = self.engine.vis.get(vi.0) else { return Some(EndError::NoSuch) };
+        let cq = match queue {
+            Queue::Send => entry.cqs.send,
+            Queue::Receive => entry.cqs.receive,
+        };
+        match entry.state {
+            _ if cq.is_some() => Some(EndError::OnQueue),
+            ViState::Idle => Some(EndError::NotConnected),
+            ViState::Error(cause) => Some(EndError::Broken(cause)),
+            ViState::Connecting | ViState::Connected => None,
+        }
     }
 
     /// Completions that wait in a queue.
