@@ -230,7 +230,7 @@ pub fn a_receiver_that_is_not_ready_for_a_long_message_is_tried_again(wires: &Wi
             // It hears of this while the message is going out.
             idle(member);
             meeting.meet(|| {});
-            idle(member);
+            member.nic.wait("a no", PATIENCE, |nic| (nic.counters().not_ready > 0).then_some(())).unwrap();
             member.receive(vi, 0, LONG as u64);
             member.receive(vi, 0, 8);
             assert_eq!(member.received(vi).length, LONG as u64);
@@ -259,6 +259,32 @@ pub fn a_receiver_that_never_is_ready_for_a_long_message_breaks_the_connection(w
             member.send(vi, 0, LONG as u64);
             member.send(vi, 0, 8);
             assert_eq!((member.sent(vi), member.sent(vi)), (Status::NotReady, Status::Flushed));
+        }
+    });
+}
+
+pub fn no_pause_is_too_long(wires: &Wires) {
+    run(wires, |member, meeting| {
+        let flow = Flow::Rnr { tries: 3, pause: Duration::MAX };
+        let vi = member.plain_vi(ViAttributes { flow, ..ViAttributes::default() });
+        member.meet(vi, 1);
+        if member.me() == 1 {
+            member.send(vi, 0, 8);
+            member.nic.wait("a no", PATIENCE, |nic| (nic.counters().not_ready == 1).then_some(())).unwrap();
+        }
+        meeting.meet(|| {
+            member.nic.poll();
+        });
+        member.receive(vi, 0, 8);
+        idle(member);
+        assert_eq!(member.nic.state(vi), Ok(ViState::Connected));
+        assert!(member.nic.send_done(vi).is_none() && member.nic.receive_done(vi).is_none());
+        meeting.meet(|| {
+            member.nic.poll();
+        });
+        member.nic.disconnect(vi).unwrap();
+        if member.me() == 1 {
+            assert_eq!(member.sent(vi), Status::Flushed);
         }
     });
 }

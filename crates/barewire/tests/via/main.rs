@@ -40,6 +40,7 @@ for_every_wire! {
     reliable_reception_ends_only_in_the_targets_memory
     a_receiver_that_is_not_ready_is_tried_again
     a_receiver_that_never_is_ready_breaks_the_connection
+    no_pause_is_too_long
     a_message_that_is_half_in_is_acknowledged_when_it_is_whole
     a_receiver_that_is_not_ready_for_a_long_message_is_tried_again
     a_receiver_that_never_is_ready_for_a_long_message_breaks_the_connection
