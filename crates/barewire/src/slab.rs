@@ -1,4 +1,7 @@
 //! A table whose places are used again, under another generation: an old name never reaches a new entry.
+//!
+//! Whoever holds a [`Slot`] may do so for ever: a place that has been through all generations is not used any more. The short
+//! form, for the wire, tells a few thousand generations apart; it is for what both ends still talk about.
 
 /// Names an entry of a [`Slab`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -7,7 +10,7 @@ pub(crate) struct Slot {
     pub generation: u32,
 }
 
-/// Bits of an index that travel; the other bits of a word of 32 are the generation's.
+/// Bits of an index that travel; the other bits of a word of 32 are the generation's last.
 const INDEX_BITS: u32 = 20;
 
 impl Slot {
@@ -61,8 +64,10 @@ impl<T> Slab<T> {
             return None;
         }
         let entry = place.take()?;
-        *generation = generation.wrapping_add(1) & ((1 << (32 - INDEX_BITS)) - 1);
-        self.free.push(slot.index);
+        *generation = generation.wrapping_add(1);
+        if *generation > 0 {
+            self.free.push(slot.index);
+        }
         Some(entry)
     }
 
@@ -85,8 +90,13 @@ impl<T> Slab<T> {
     /// The entry behind a name from the wire.
     #[inline(always)]
     pub fn find(&mut self, short: u32) -> Option<(Slot, &mut T)> {
-        let slot = Slot { index: short & ((1 << INDEX_BITS) - 1), generation: short >> INDEX_BITS };
-        self.get_mut(slot).map(|entry| (slot, entry))
+        let index = short & ((1 << INDEX_BITS) - 1);
+        let (generation, entry) = self.places.get_mut(index as usize)?;
+        let slot = Slot { index, generation: *generation };
+        match entry {
+            Some(entry) if slot.short() == short => Some((slot, entry)),
+            _ => None,
+        }
     }
 
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (Slot, &mut T)> {
@@ -119,5 +129,30 @@ mod tests {
         assert_eq!(slab.find(second.short()).map(|(slot, entry)| (slot, *entry)), Some((second, 'b')));
         assert!(slab.find(first.short()).is_none());
         assert_eq!(Slot::from_bits(second.bits()), second);
+    }
+
+    #[test]
+    fn an_old_name_reaches_nothing_however_often_its_place_is_used_again() {
+        let mut slab = Slab::default();
+        let first = slab.insert(0).unwrap();
+        let mut last = first;
+        for turn in 1..=3 << (32 - INDEX_BITS) {
+            slab.remove(last).unwrap();
+            last = slab.insert(turn).unwrap();
+            assert_eq!((last.index, slab.get(first)), (first.index, None));
+            assert_eq!(slab.get_mut(first), None);
+            assert_eq!(slab.remove(first), None);
+            assert_eq!(slab.find(last.short()).map(|(slot, entry)| (slot, *entry)), Some((last, turn)));
+            assert_eq!(Slot::from_bits(last.bits()), last);
+        }
+    }
+
+    #[test]
+    fn a_place_that_was_used_under_every_generation_is_left() {
+        let mut slab = Slab { places: vec![(u32::MAX, None)], free: vec![0] };
+        let last = slab.insert('a').unwrap();
+        assert_eq!(slab.remove(last), Some('a'));
+        assert_eq!(slab.insert('b').map(|slot| slot.index), Some(1));
+        assert_eq!((slab.get(last), slab.get(Slot { index: 0, generation: 0 })), (None, None));
     }
 }

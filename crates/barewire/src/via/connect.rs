@@ -9,7 +9,8 @@ use barewire_core::region::{Rights, Who};
 use barewire_core::{Endpoint, Incoming, Peer};
 
 use super::engine::Engine;
-use super::names::{Cause, ConnectError, Flow, Reliability, ViAttributes, ViState};
+use super::errors::ConnectError;
+use super::names::{Cause, Flow, Reliability, ViAttributes, ViState};
 use super::vi::ViEntry;
 use super::wire::{self, Kind};
 use crate::slab::Slot;

@@ -139,6 +139,13 @@ impl Shop {
         }
     }
 
+    /// All of a message is where its descriptor says: the other end may be told of it.
+    #[inline(always)]
+    fn finish_receive(&mut self, vi: Slot, entry: &mut ViEntry, descriptor: Box<Descriptor>) {
+        entry.whole = entry.whole.wrapping_add(1);
+        self.finish(vi, entry, Queue::Receive, descriptor);
+    }
+
     /// Takes the next receive descriptor of a VI, or of the queue it shares.
     #[inline(always)]
     fn next_receive(&mut self, entry: &mut ViEntry) -> Option<Box<Descriptor>> {
@@ -233,7 +240,7 @@ impl Engine {
         let status = fill(shop, entry.tag, &descriptor, &mut packet);
         let mut descriptor = descriptor.ended(status, length);
         descriptor.immediate = wire::has_immediate(packet.port).then_some(packet.imm);
-        shop.finish(id, entry, Queue::Receive, descriptor);
+        shop.finish_receive(id, entry, descriptor);
         if entry.owes_word() && !entry.dirty {
             entry.dirty = true;
             dirty.push(id);
@@ -347,7 +354,7 @@ impl Engine {
         }
         let status = descriptor.status;
         descriptor.immediate = wire::has_immediate(packet.port).then_some(packet.imm);
-        self.shop.finish(id, entry, Queue::Receive, descriptor);
+        self.shop.finish_receive(id, entry, descriptor);
         self.soil(id);
         if status != Status::Success {
             self.receive_failed(core, id, status);
@@ -364,7 +371,7 @@ impl Engine {
             Fate::Into(descriptor) => {
                 let mut descriptor = descriptor.ended(Status::Success, length);
                 descriptor.immediate = Some(packet.imm);
-                shop.finish(id, entry, Queue::Receive, descriptor);
+                shop.finish_receive(id, entry, descriptor);
                 self.soil(id);
             }
             Fate::Skip => {}
@@ -443,18 +450,18 @@ impl Engine {
             if entry.state != ViState::Connected || !entry.is_word_due() {
                 continue;
             }
-            (entry.told, entry.advertised) = (entry.received, entry.posted);
+            (entry.told, entry.advertised) = (entry.whole, entry.posted);
             self.shop.counters.acks += 1;
             // If the peer is gone, nobody needs the word.
             let _ = core.reply_with(entry.peer, wire::port(Kind::Ack, false), 0, 16, |wire| {
-                wire.write_u64(wire::pair(entry.remote, entry.received));
+                wire.write_u64(wire::pair(entry.remote, entry.told));
                 wire.write_u64(u64::from(entry.posted));
             });
         }
     }
 }
 
-/// Takes the descriptor for message `number`.
+/// Takes the descriptor for message `number`, of which all or only the beginning is there.
 #[inline(always)]
 fn admit(entry: &mut ViEntry, shop: &mut Shop, number: u32) -> Fate {
     if number != entry.received && entry.is_numbered() {

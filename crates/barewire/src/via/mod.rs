@@ -54,6 +54,7 @@
 mod connect;
 mod descriptor;
 mod engine;
+mod errors;
 mod names;
 mod nic;
 mod send;
@@ -63,8 +64,9 @@ mod wire;
 pub use connect::Request;
 pub use descriptor::{Completion, Cqs, Descriptor, Op, Queue, Remote, Segment};
 pub use engine::Counters;
+pub use errors::{ConnectError, EndError, NicError, PostError, Refused};
 pub use names::{
-    Cause, ConnectError, Cq, Fault, Flow, MemAttributes, MemHandle, NicError, OnRefusal, PostError, Ptag,
-    Refused, Reliability, RemoteMem, Srq, Status, Vi, ViAttributes, ViState,
+    Cause, Cq, Fault, Flow, MemAttributes, MemHandle, OnRefusal, Ptag, Reliability, RemoteMem, Srq, Status,
+    Vi, ViAttributes, ViState,
 };
 pub use nic::Nic;

@@ -6,9 +6,10 @@ use std::time::Duration;
 use barewire_core::wait::Waiting;
 use barewire_core::{Endpoint, Peer, WaitError};
 
-use super::descriptor::{Completion, Cqs, Descriptor};
+use super::descriptor::{Cqs, Descriptor};
 use super::engine::{Counters, CqEntry, Engine, SrqEntry};
-use super::names::{Cq, Fault, Flow, NicError, Ptag, Reliability, Srq, Vi, ViAttributes, ViState};
+use super::errors::NicError;
+use super::names::{Cq, Fault, Flow, Ptag, Reliability, Srq, Vi, ViAttributes, ViState};
 use super::vi::ViEntry;
 use crate::deadline::{Deadline, napped};
 
@@ -461,72 +462,6 @@ impl Nic {
                 handler(&fault);
             }
         }
-    }
-
-    /// Waits for a completion.
-    ///
-    /// ```
-    /// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
-    /// # use barewire::via::*;
-    /// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
-    /// # let tag = nic.create_ptag().unwrap();
-    /// use std::time::Duration;
-    /// let cq = nic.create_cq().unwrap();
-    /// let vi = nic.create_vi(tag, ViAttributes::default(), cq).unwrap();
-    /// assert!(nic.cq_wait(cq, Some(Duration::from_millis(1))).is_err()); // nothing was posted
-    /// nic.post_receive(vi, Descriptor::receive()).unwrap();
-    /// nic.disconnect(vi).unwrap();
-    /// assert_eq!(nic.cq_wait(cq, None).unwrap().vi, vi);
-    /// ```
-    pub fn cq_wait(&mut self, cq: Cq, timeout: Option<Duration>) -> Result<Completion, WaitError> {
-        self.wait("a completion", timeout, |nic| nic.cq_done(cq))
-    }
-
-    /// Waits for a send of a VI to end, if its send queue has no completion queue.
-    ///
-    /// ```
-    /// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
-    /// # use barewire::via::*;
-    /// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
-    /// # let tag = nic.create_ptag().unwrap();
-    /// # let memory = Memory::private(100);
-    /// # let handle = nic.register(&memory, tag, MemAttributes { rdma_write: true, rdma_read: true }).unwrap();
-    /// # let [a, b] = [(); 2].map(|()| nic.create_vi(tag, ViAttributes::default(), Cqs::default()).unwrap());
-    /// # nic.connect_request(a, Peer(0), 1).unwrap(); // the NIC talks to itself
-    /// # let request = nic.connect_wait(1, None).unwrap();
-    /// # nic.accept(request, b).unwrap();
-    /// # nic.connected(a, None).unwrap();
-    /// nic.post_receive(b, Descriptor::receive().segment(handle, 0, 8)).unwrap();
-    /// nic.post_send(a, Descriptor::send().segment(handle, 50, 8)).unwrap();
-    /// let sent = nic.send_wait(a, None).unwrap();
-    /// assert_eq!((sent.status, sent.length), (Status::Success, 8));
-    /// ```
-    pub fn send_wait(&mut self, vi: Vi, timeout: Option<Duration>) -> Result<Box<Descriptor>, WaitError> {
-        self.wait("the end of a send", timeout, |nic| nic.send_done(vi))
-    }
-
-    /// Waits for a receive of a VI to end, if its receive queue has no completion queue.
-    ///
-    /// ```
-    /// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
-    /// # use barewire::via::*;
-    /// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
-    /// # let tag = nic.create_ptag().unwrap();
-    /// # let memory = Memory::private(100);
-    /// # let handle = nic.register(&memory, tag, MemAttributes { rdma_write: true, rdma_read: true }).unwrap();
-    /// # let [a, b] = [(); 2].map(|()| nic.create_vi(tag, ViAttributes::default(), Cqs::default()).unwrap());
-    /// # nic.connect_request(a, Peer(0), 1).unwrap(); // the NIC talks to itself
-    /// # let request = nic.connect_wait(1, None).unwrap();
-    /// # nic.accept(request, b).unwrap();
-    /// # nic.connected(a, None).unwrap();
-    /// use std::time::Duration;
-    /// nic.post_receive(b, Descriptor::receive()).unwrap();
-    /// assert!(nic.receive_wait(b, Some(Duration::from_millis(1))).is_err()); // nobody has sent
-    /// nic.post_send(a, Descriptor::send().immediate(1)).unwrap();
-    /// assert_eq!(nic.receive_wait(b, None).unwrap().immediate, Some(1));
-    /// ```
-    pub fn receive_wait(&mut self, vi: Vi, timeout: Option<Duration>) -> Result<Box<Descriptor>, WaitError> {
-        self.wait("a message", timeout, |nic| nic.receive_done(vi))
     }
 
     /// Polls until `found` finds something, sleeping when there is nothing to do.

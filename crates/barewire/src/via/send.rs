@@ -105,7 +105,13 @@ impl Engine {
             return self.break_vi(core, id, Cause::RemoteNoReceive);
         };
         let from = |flight: &Flight| matches!(flight.stage, Stage::Await(n) if n == number);
-        let Some(at) = entry.flight.iter().position(from) else { return };
+        let begun = entry.streaming.as_ref().is_some_and(|streaming| streaming.aborted.is_none());
+        let at = match entry.flight.iter().position(from) {
+            Some(at) => at,
+            // The one that is just going out: it is broken off and begun again.
+            None if begun && number == entry.number => entry.flight.len(),
+            None => return,
+        };
         self.shop.counters.not_ready += 1;
         entry.tries += 1;
         if entry.tries > tries {
@@ -114,6 +120,10 @@ impl Engine {
             for Flight { descriptor, .. } in before {
                 let length = descriptor.bytes();
                 self.shop.finish(id, entry, Queue::Send, descriptor.ended(Status::Success, length));
+            }
+            if let Some(streaming) = entry.streaming.take_if(|_| entry.flight.is_empty()) {
+                let stage = Stage::Await(number);
+                entry.flight.push_back(Flight { descriptor: streaming.descriptor, stage });
             }
             return self.break_vi(core, id, Cause::NotReady);
         }

@@ -7,7 +7,8 @@ use barewire_core::region::{Key, Op};
 use barewire_core::{Peer, Sending};
 
 use super::descriptor::{Cqs, Descriptor, Queue};
-use super::names::{Cause, ConnectError, Flow, Ptag, Reliability, Srq, Status, ViAttributes, ViState};
+use super::errors::ConnectError;
+use super::names::{Cause, Flow, Ptag, Reliability, Srq, Status, ViAttributes, ViState};
 
 #[derive(Debug)]
 pub(super) struct ViEntry {
@@ -47,8 +48,9 @@ pub(super) struct ViEntry {
     /// Receives posted here since the connection began, and how many the other end knows of.
     pub posted: u32,
     pub advertised: u32,
-    /// Messages received, and how many the other end knows of.
+    /// Messages that have a descriptor, how many of them are whole, and how many of those the other end knows of.
     pub received: u32,
+    pub whole: u32,
     pub told: u32,
 
     pub send_done: VecDeque<Box<Descriptor>>,
@@ -124,6 +126,7 @@ impl ViEntry {
             posted: 0,
             advertised: 0,
             received: 0,
+            whole: 0,
             told: 0,
             send_done: VecDeque::new(),
             receive_done: VecDeque::new(),
@@ -163,7 +166,7 @@ impl ViEntry {
 
     /// Whether the other end needs word now: of every message, or, for credits alone, when it has no more left than are new.
     pub fn is_word_due(&self) -> bool {
-        if self.waits_for_word() && self.told != self.received {
+        if self.waits_for_word() && self.told != self.whole {
             return true;
         }
         let (left, new) =
@@ -174,7 +177,8 @@ impl ViEntry {
     /// A connection stands.
     pub fn connected(&mut self, peer: Peer, remote: u32, granted: u32) {
         (self.state, self.peer, self.remote, self.granted) = (ViState::Connected, peer, remote, granted);
-        (self.number, self.received, self.told, self.tries, self.resume_at) = (0, 0, 0, 0, None);
+        (self.number, self.received, self.whole, self.told) = (0, 0, 0, 0);
+        (self.tries, self.resume_at) = (0, None);
         self.keys.clear();
         self.resolving = false;
         self.verdict = Some(Ok(()));

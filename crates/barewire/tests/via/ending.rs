@@ -1,6 +1,6 @@
 //! How connections end, in good order and otherwise.
 
-use barewire::via::{Cause, ConnectError, Reliability, ViState};
+use barewire::via::{Cause, ConnectError, EndError, NicError, Reliability, ViState};
 
 use crate::*;
 
@@ -40,6 +40,44 @@ pub fn disconnecting_flushes_everything_at_both_ends(wires: &Wires) {
         meeting.meet(|| {
             member.nic.poll();
         });
+    });
+}
+
+pub fn a_wait_for_what_cannot_come_says_why(wires: &Wires) {
+    run(wires, |member, meeting| {
+        let vi = member.plain_vi(ViAttributes::default());
+        assert_eq!(member.nic.send_wait(vi, None).unwrap_err(), EndError::NotConnected);
+        assert_eq!(member.nic.receive_wait(vi, None).unwrap_err(), EndError::NotConnected);
+        let queued = member.vi(ViAttributes::default());
+        assert_eq!(member.nic.connected(queued, None), Err(ConnectError::NotAsked));
+        member.meet(queued, 1);
+        assert_eq!(member.nic.connected(queued, None), Ok(()), "it is");
+        assert_eq!(member.nic.send_wait(queued, None).unwrap_err(), EndError::OnQueue);
+        assert_eq!(member.nic.receive_wait(queued, None).unwrap_err(), EndError::OnQueue);
+        member.receive(vi, 0, 8);
+        member.meet(vi, 2);
+        meeting.meet(|| {
+            member.nic.poll();
+        });
+        if member.me() == 0 {
+            member.nic.disconnect(vi).unwrap();
+            assert_eq!(member.received(vi).status, Status::Flushed);
+            assert_eq!(member.nic.receive_wait(vi, None).unwrap_err(), EndError::NotConnected);
+        } else {
+            // It waits already when the connection ends.
+            let gone = EndError::Broken(Cause::Disconnected);
+            assert_eq!(member.nic.send_wait(vi, None).unwrap_err(), gone);
+            assert_eq!(member.received(vi).status, Status::Flushed, "what is left comes first");
+            assert_eq!(member.nic.receive_wait(vi, None).unwrap_err(), gone);
+        }
+        member.nic.destroy_vi(vi).unwrap();
+        assert_eq!(member.nic.send_wait(vi, None).unwrap_err(), EndError::NoSuch);
+        assert_eq!(member.nic.receive_wait(vi, None).unwrap_err(), EndError::NoSuch);
+        assert_eq!(member.nic.destroy_cq(member.cq), Err(NicError::InUse));
+        member.nic.disconnect(queued).unwrap();
+        member.nic.destroy_vi(queued).unwrap();
+        member.nic.destroy_cq(member.cq).unwrap();
+        assert_eq!(member.nic.cq_wait(member.cq, None).unwrap_err(), EndError::NoSuch);
     });
 }
 

@@ -1,7 +1,7 @@
 //! What happens when nobody has posted a receive, and how that is kept from happening.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 use barewire::via::{Cause, Flow, Reliability, ViState};
 
@@ -133,6 +133,158 @@ pub fn a_receiver_that_is_not_ready_is_tried_again(wires: &Wires) {
                 assert_eq!(member.sent(vi), Status::Success);
             }
             assert!(member.nic.counters().not_ready > 0);
+        }
+    });
+}
+
+/// Wires that hold no more than a part of a message of [`LONG`] bytes.
+fn narrow(wires: &Wires) -> Wires {
+    wires.with(|config| (config.pool_bytes, config.credit_bytes) = (Some(1 << 16), 1 << 16))
+}
+
+const LONG: usize = 600_000;
+
+/// Connects, and goes on polling until the other end is connected too.
+fn meet_both(member: &mut Member, meeting: &Meeting, vi: Vi, discriminator: u64) {
+    member.meet(vi, discriminator);
+    meeting.meet(|| {
+        member.nic.poll();
+    });
+}
+
+/// Every level with every flow control it can have.
+fn levels() -> Vec<ViAttributes> {
+    let pause = Duration::from_millis(1);
+    let flows = [Flow::None, Flow::Rnr { tries: u32::MAX, pause }, Flow::Credits];
+    let reliable = [Reliability::Delivery, Reliability::Reception]
+        .map(|reliability| flows.map(|flow| ViAttributes { reliability, flow, ..ViAttributes::default() }));
+    let mut levels = vec![level(Reliability::Unreliable)];
+    levels.extend(reliable.into_iter().flatten());
+    levels
+}
+
+/// Whether a send with these attributes ends only when its data is there.
+fn ends_there(attributes: &ViAttributes) -> bool {
+    attributes.reliability == Reliability::Reception || matches!(attributes.flow, Flow::Rnr { .. })
+}
+
+pub fn a_message_that_is_half_in_is_acknowledged_when_it_is_whole(wires: &Wires) {
+    let target = Mutex::new(None);
+    run(&narrow(wires), |member, meeting| {
+        if member.me() == 0 {
+            *target.lock().unwrap() = Some(member.memory.clone());
+        }
+        for (round, attributes) in levels().into_iter().enumerate() {
+            let vi = member.plain_vi(attributes);
+            let data = pattern(LONG, 1 + round as u64);
+            if member.me() == 0 {
+                member.receive(vi, 0, 8);
+                member.receive(vi, 8, LONG as u64);
+                meet_both(member, meeting, vi, round as u64);
+                meeting.meet(|| {});
+                // The sender looks away: no more than the wire holds can be here.
+                idle(member);
+                let mut got: Vec<_> = std::iter::from_fn(|| member.nic.receive_done(vi)).collect();
+                assert!(got.len() < 2, "the long one is half in at most");
+                member.receive(vi, 0, 8);
+                idle(member);
+                meeting.meet(|| {});
+                while got.len() < 3 {
+                    got.push(member.received(vi));
+                }
+                assert!(got.iter().all(|got| got.status == Status::Success));
+                assert_eq!(got.iter().map(|got| got.length).collect::<Vec<_>>(), [8, LONG as u64, 5]);
+                assert!(member.read(8, LONG) == data);
+            } else {
+                meet_both(member, meeting, vi, round as u64);
+                member.write(0, &data);
+                for len in [8, LONG as u64, 5] {
+                    member.send(vi, 0, len);
+                }
+                meeting.meet(|| {});
+                meeting.meet(|| {});
+                for _ in 0..2 {
+                    assert_eq!(member.sent(vi), Status::Success);
+                }
+                if ends_there(&attributes) {
+                    let mut last = [0; 64];
+                    let target = target.lock().unwrap();
+                    assert!(target.as_ref().unwrap().read(8 + LONG - 64, &mut last));
+                    assert!(last == data[LONG - 64..], "{attributes:?}: it is in the target's memory");
+                }
+                assert_eq!(member.sent(vi), Status::Success);
+            }
+            meeting.meet(|| {
+                member.nic.poll();
+            });
+        }
+    });
+}
+
+pub fn a_receiver_that_is_not_ready_for_a_long_message_is_tried_again(wires: &Wires) {
+    run(&narrow(wires), |member, meeting| {
+        let vi = member.plain_vi(rnr(u32::MAX));
+        meet_both(member, meeting, vi, 1);
+        if member.me() == 0 {
+            meeting.meet(|| {});
+            // It hears of this while the message is going out.
+            idle(member);
+            meeting.meet(|| {});
+            member.nic.wait("a no", PATIENCE, |nic| (nic.counters().not_ready > 0).then_some(())).unwrap();
+            member.receive(vi, 0, LONG as u64);
+            member.receive(vi, 0, 8);
+            assert_eq!(member.received(vi).length, LONG as u64);
+            assert!(member.read(8, LONG - 8) == pattern(LONG, 1)[8..]);
+            assert_eq!(member.received(vi).length, 8);
+        } else {
+            member.write(0, &pattern(LONG, 1));
+            member.send(vi, 0, LONG as u64);
+            member.send(vi, 0, 8);
+            meeting.meet(|| {});
+            meeting.meet(|| {});
+            assert_eq!((member.sent(vi), member.sent(vi)), (Status::Success, Status::Success));
+            assert!(member.nic.counters().not_ready > 0);
+        }
+    });
+}
+
+pub fn a_receiver_that_never_is_ready_for_a_long_message_breaks_the_connection(wires: &Wires) {
+    run(&narrow(wires), |member, _| {
+        let vi = member.plain_vi(rnr(2));
+        member.meet(vi, 1);
+        if member.me() == 0 {
+            let broken = |nic: &mut Nic| matches!(nic.state(vi), Ok(ViState::Error(_))).then_some(());
+            member.nic.wait("the end", PATIENCE, broken).unwrap();
+        } else {
+            member.send(vi, 0, LONG as u64);
+            member.send(vi, 0, 8);
+            assert_eq!((member.sent(vi), member.sent(vi)), (Status::NotReady, Status::Flushed));
+        }
+    });
+}
+
+pub fn no_pause_is_too_long(wires: &Wires) {
+    run(wires, |member, meeting| {
+        let flow = Flow::Rnr { tries: 3, pause: Duration::MAX };
+        let vi = member.plain_vi(ViAttributes { flow, ..ViAttributes::default() });
+        member.meet(vi, 1);
+        if member.me() == 1 {
+            member.send(vi, 0, 8);
+            member.nic.wait("a no", PATIENCE, |nic| (nic.counters().not_ready == 1).then_some(())).unwrap();
+        }
+        meeting.meet(|| {
+            member.nic.poll();
+        });
+        member.receive(vi, 0, 8);
+        idle(member);
+        assert_eq!(member.nic.state(vi), Ok(ViState::Connected));
+        assert!(member.nic.send_done(vi).is_none() && member.nic.receive_done(vi).is_none());
+        meeting.meet(|| {
+            member.nic.poll();
+        });
+        member.nic.disconnect(vi).unwrap();
+        if member.me() == 1 {
+            assert_eq!(member.sent(vi), Status::Flushed);
         }
     });
 }

@@ -40,6 +40,10 @@ for_every_wire! {
     reliable_reception_ends_only_in_the_targets_memory
     a_receiver_that_is_not_ready_is_tried_again
     a_receiver_that_never_is_ready_breaks_the_connection
+    no_pause_is_too_long
+    a_message_that_is_half_in_is_acknowledged_when_it_is_whole
+    a_receiver_that_is_not_ready_for_a_long_message_is_tried_again
+    a_receiver_that_never_is_ready_for_a_long_message_breaks_the_connection
     credits_keep_the_sender_from_overrunning
     vis_share_a_receive_queue
     other_tags_set_a_status_and_touch_nothing
@@ -48,6 +52,7 @@ for_every_wire! {
     a_refusal_may_be_reported_without_breaking
     a_message_too_long_for_its_descriptor_breaks_the_connection
     disconnecting_flushes_everything_at_both_ends
+    a_wait_for_what_cannot_come_says_why
     a_peer_that_leaves_fails_what_needs_it_and_nothing_else
     a_vi_connects_again_after_it_broke
 }

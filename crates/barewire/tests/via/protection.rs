@@ -275,3 +275,20 @@ fn what_is_freed_twice_or_still_used_is_an_error() {
         ViAttributes { reliability: Reliability::Unreliable, flow: Flow::Credits, ..Default::default() };
     assert!(matches!(nic.create_vi(tag, lax, Cqs::default()), Err(NicError::Attributes(_))));
 }
+
+#[test]
+fn an_old_handle_opens_nothing_however_many_came_after_it() {
+    let job = barewire::core::job::Job::alone().unwrap();
+    let mut member = Member::new(Endpoint::open(job, Default::default()).unwrap());
+    let mine = Memory::private(8);
+    let register = |nic: &mut Nic| nic.register(&mine, member.tag, MemAttributes::default()).unwrap();
+    let old = register(&mut member.nic);
+    let mut last = old;
+    for _ in 0..1 << 14 {
+        member.nic.deregister(last).unwrap();
+        last = register(&mut member.nic);
+        assert!(member.nic.memory(old).is_none());
+        assert_eq!(member.nic.deregister(old), Err(barewire::via::NicError::NoSuch), "freed once");
+    }
+    assert!(member.nic.memory(last).is_some());
+}

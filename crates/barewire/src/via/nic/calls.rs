@@ -5,7 +5,8 @@ use std::time::Duration;
 use barewire_core::{Peer, WaitError};
 
 use super::super::connect::Request;
-use super::super::names::{ConnectError, NicError, Vi, ViState};
+use super::super::errors::{ConnectError, NicError};
+use super::super::names::{Vi, ViState};
 use super::super::vi::ViEntry;
 use super::super::wire::Kind;
 use super::Nic;
@@ -139,7 +140,8 @@ impl Nic {
         self.connected(vi, timeout)
     }
 
-    /// Waits for what comes of asking for a connection; if the time is up, the request is withdrawn.
+    /// Waits for what comes of asking for a connection; if the time is up, the request is withdrawn. Of a VI that is idle
+    /// it says at once that nobody has asked.
     ///
     /// ```
     /// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
@@ -155,7 +157,13 @@ impl Nic {
     /// assert_eq!(nic.state(a), Ok(ViState::Idle)); // the request is withdrawn
     /// ```
     pub fn connected(&mut self, vi: Vi, timeout: Option<Duration>) -> Result<(), ConnectError> {
-        match self.wait("a connection", timeout, |nic| nic.connect_done(vi)) {
+        let answer = |nic: &mut Nic| match (nic.connect_done(vi), nic.state(vi)) {
+            (Some(verdict), _) => Some(verdict),
+            (None, Ok(ViState::Connected)) => Some(Ok(())),
+            (None, Ok(ViState::Idle)) => Some(Err(ConnectError::NotAsked)),
+            _ => None,
+        };
+        match self.wait("a connection", timeout, answer) {
             Ok(verdict) => verdict,
             Err(WaitError::TimedOut) => {
                 self.engine.withdraw(&mut self.core, vi.0);

@@ -3,7 +3,8 @@
 use barewire_core::region::Memory;
 
 use super::super::engine::{Engine, Registered};
-use super::super::names::{MemAttributes, MemHandle, NicError, Ptag};
+use super::super::errors::NicError;
+use super::super::names::{MemAttributes, MemHandle, Ptag};
 use super::Nic;
 
 impl Nic {

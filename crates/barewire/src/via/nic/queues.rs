@@ -1,7 +1,10 @@
 //! Posting descriptors, and taking back those that have ended.
 
+use std::time::Duration;
+
 use super::super::descriptor::{Completion, Descriptor, Op, Queue};
-use super::super::names::{Cq, PostError, Refused, Srq, Status, Vi, ViState};
+use super::super::errors::{EndError, PostError, Refused};
+use super::super::names::{Cq, Srq, Status, Vi, ViState};
 use super::Nic;
 
 impl Nic {
@@ -263,6 +266,99 @@ impl Nic {
     pub fn cq_done(&mut self, cq: Cq) -> Option<Completion> {
         self.engine.shop.counters.looks += 1;
         self.engine.shop.cqs.get_mut(cq.0)?.done.pop_front()
+    }
+
+    /// Waits for a completion. [`EndError::NoSuch`] if the queue was freed.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
+    /// # use barewire::via::*;
+    /// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let tag = nic.create_ptag().unwrap();
+    /// use std::time::Duration;
+    /// let cq = nic.create_cq().unwrap();
+    /// let vi = nic.create_vi(tag, ViAttributes::default(), cq).unwrap();
+    /// assert!(nic.cq_wait(cq, Some(Duration::from_millis(1))).is_err()); // nothing was posted
+    /// nic.post_receive(vi, Descriptor::receive()).unwrap();
+    /// nic.disconnect(vi).unwrap();
+    /// assert_eq!(nic.cq_wait(cq, None).unwrap().vi, vi);
+    /// ```
+    pub fn cq_wait(&mut self, cq: Cq, timeout: Option<Duration>) -> Result<Completion, EndError> {
+        self.wait("a completion", timeout, |nic| match nic.cq_done(cq) {
+            Some(done) => Some(Ok(done)),
+            None if nic.engine.shop.cqs.get(cq.0).is_none() => Some(Err(EndError::NoSuch)),
+            None => None,
+        })?
+    }
+
+    /// Waits for a send of a VI to end, if its send queue has no completion queue. [`EndError`] says why none will, where that is
+    /// known: the VI was freed, is idle or broken.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
+    /// # use barewire::via::*;
+    /// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let tag = nic.create_ptag().unwrap();
+    /// # let memory = Memory::private(100);
+    /// # let handle = nic.register(&memory, tag, MemAttributes { rdma_write: true, rdma_read: true }).unwrap();
+    /// # let [a, b] = [(); 2].map(|()| nic.create_vi(tag, ViAttributes::default(), Cqs::default()).unwrap());
+    /// # nic.connect_request(a, Peer(0), 1).unwrap(); // the NIC talks to itself
+    /// # let request = nic.connect_wait(1, None).unwrap();
+    /// # nic.accept(request, b).unwrap();
+    /// # nic.connected(a, None).unwrap();
+    /// nic.post_receive(b, Descriptor::receive().segment(handle, 0, 8)).unwrap();
+    /// nic.post_send(a, Descriptor::send().segment(handle, 50, 8)).unwrap();
+    /// let sent = nic.send_wait(a, None).unwrap();
+    /// assert_eq!((sent.status, sent.length), (Status::Success, 8));
+    /// ```
+    pub fn send_wait(&mut self, vi: Vi, timeout: Option<Duration>) -> Result<Box<Descriptor>, EndError> {
+        self.wait("the end of a send", timeout, |nic| match nic.send_done(vi) {
+            Some(sent) => Some(Ok(sent)),
+            None => nic.why_none(vi, Queue::Send).map(Err),
+        })?
+    }
+
+    /// Waits for a receive of a VI to end, if its receive queue has no completion queue. [`EndError`] says why none will, where
+    /// that is known: the VI was freed, is idle or broken.
+    ///
+    /// ```
+    /// # use barewire::core::{Config, Endpoint, Peer, job::Job, region::Memory};
+    /// # use barewire::via::*;
+    /// # let mut nic = Nic::new(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap());
+    /// # let tag = nic.create_ptag().unwrap();
+    /// # let memory = Memory::private(100);
+    /// # let handle = nic.register(&memory, tag, MemAttributes { rdma_write: true, rdma_read: true }).unwrap();
+    /// # let [a, b] = [(); 2].map(|()| nic.create_vi(tag, ViAttributes::default(), Cqs::default()).unwrap());
+    /// # nic.connect_request(a, Peer(0), 1).unwrap(); // the NIC talks to itself
+    /// # let request = nic.connect_wait(1, None).unwrap();
+    /// # nic.accept(request, b).unwrap();
+    /// # nic.connected(a, None).unwrap();
+    /// use std::time::Duration;
+    /// nic.post_receive(b, Descriptor::receive()).unwrap();
+    /// assert!(nic.receive_wait(b, Some(Duration::from_millis(1))).is_err()); // nobody has sent
+    /// nic.post_send(a, Descriptor::send().immediate(1)).unwrap();
+    /// assert_eq!(nic.receive_wait(b, None).unwrap().immediate, Some(1));
+    /// ```
+    pub fn receive_wait(&mut self, vi: Vi, timeout: Option<Duration>) -> Result<Box<Descriptor>, EndError> {
+        self.wait("a message", timeout, |nic| match nic.receive_done(vi) {
+            Some(received) => Some(Ok(received)),
+            None => nic.why_none(vi, Queue::Receive).map(Err),
+        })?
+    }
+
+    /// Why no descriptor of a VI's queue will end, if nothing but a call can change that.
+    fn why_none(&self, vi: Vi, queue: Queue) -> Option<EndError> {
+        let Some(entry) = self.engine.vis.get(vi.0) else { return Some(EndError::NoSuch) };
+        let cq = match queue {
+            Queue::Send => entry.cqs.send,
+            Queue::Receive => entry.cqs.receive,
+        };
+        match entry.state {
+            _ if cq.is_some() => Some(EndError::OnQueue),
+            ViState::Idle => Some(EndError::NotConnected),
+            ViState::Error(cause) => Some(EndError::Broken(cause)),
+            ViState::Connecting | ViState::Connected => None,
+        }
     }
 
     /// Completions that wait in a queue.
