@@ -188,7 +188,7 @@ pub enum Flow {
     Rnr {
         /// How often; then the connection breaks.
         tries: u32,
-        /// How long in between.
+        /// How long in between; if it is longer than clocks go, the sender waits until the connection ends.
         pause: Duration,
     },
     /// The receiver tells the sender how many descriptors it has posted, and the sender waits for one.

@@ -3,7 +3,7 @@
 //! A message never overtakes an RDMA write before it, nor goes out if that was refused on a connection that breaks for it: it waits
 //! until the write has ended. Over shared memory a write ends at once, so nothing waits.
 
-use std::time::Instant;
+use std::time::Duration;
 
 use barewire_core::region::{Key, RegionError};
 use barewire_core::{Endpoint, SendError};
@@ -14,6 +14,7 @@ use super::engine::{Engine, Shop};
 use super::names::{Cause, Flow, OnRefusal, Reliability, Status, ViState};
 use super::vi::{Flight, Queued, Stage, Streaming, ViEntry};
 use super::wire::{self, Kind};
+use crate::deadline::Deadline;
 use crate::slab::Slot;
 
 /// Why a descriptor did not begin.
@@ -136,7 +137,7 @@ impl Engine {
             entry.sends.push_front(Queued { descriptor, written });
         }
         entry.number = number;
-        entry.resume_at = Some(Instant::now() + pause);
+        entry.resume_at = Some(Deadline::after(Some(pause)));
         self.advance(core, id);
     }
 }
@@ -152,7 +153,7 @@ fn run(core: &mut Endpoint, shop: &mut Shop, entry: &mut ViEntry, id: Slot) -> R
             return Ok(true);
         }
         if let Some(at) = entry.resume_at {
-            if Instant::now() < at {
+            if at.left() != Some(Duration::ZERO) {
                 return Ok(true);
             }
             entry.resume_at = None;

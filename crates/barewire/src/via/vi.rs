@@ -1,7 +1,6 @@
 //! One VI: its two work queues, what is on its way, and the numbers that keep both ends in step.
 
 use std::collections::{HashMap, VecDeque};
-use std::time::Instant;
 
 use barewire_core::region::{Key, Op};
 use barewire_core::{Peer, Sending};
@@ -9,6 +8,7 @@ use barewire_core::{Peer, Sending};
 use super::descriptor::{Cqs, Descriptor, Queue};
 use super::errors::ConnectError;
 use super::names::{Cause, Flow, Ptag, Reliability, Srq, Status, ViAttributes, ViState};
+use crate::deadline::Deadline;
 
 #[derive(Debug)]
 pub(super) struct ViEntry {
@@ -38,7 +38,7 @@ pub(super) struct ViEntry {
     /// Receives the other end has posted since the connection began.
     pub granted: u32,
     /// Not before this moment, because the receiver was not ready.
-    pub resume_at: Option<Instant>,
+    pub resume_at: Option<Deadline>,
     pub tries: u32,
     /// Access to the other end's memory, by handle and right: write is 0, read is 1.
     pub keys: HashMap<(u64, u8), Option<Key>>,
