@@ -1,5 +1,5 @@
 //! Bulk transfers of more than one packet, as the receiver sees them: each part goes from wire memory into the segment at
-//! once, and the handler runs after the last.
+//! once, and the handler runs after the last. A transfer that ends before all of it has come is a lie, and costs its sender the link.
 
 use barewire_core::{Flow, Incoming, Peer};
 
@@ -16,6 +16,8 @@ use super::wire::{ARGS_MAX, Imm, Kind, PortBits};
 pub(super) struct Open {
     from: Peer,
     stream: u32,
+    /// Bytes announced, all of which have to come.
+    total: u64,
     /// The head so far: a first packet may be too short for all of it.
     head: [u8; Open::HEAD_MAX],
     have: usize,
@@ -27,6 +29,11 @@ pub(super) struct Open {
 
 impl Open {
     const HEAD_MAX: usize = 8 * (2 + ARGS_MAX);
+
+    fn new(packet: &Incoming<'_>, stream: u32) -> Open {
+        let (from, total) = (packet.from, packet.total);
+        Open { from, stream, total, head: [0; Open::HEAD_MAX], have: 0, parcel: None, code: None }
+    }
 
     pub fn from(&self) -> Peer {
         self.from
@@ -81,8 +88,7 @@ impl<S> Tables<S> {
         let at = match self.open.iter().position(|open| (open.from, open.stream) == (from, stream)) {
             Some(at) => at,
             None if is_first && transfer(&packet).is_some() => {
-                let head = [0; Open::HEAD_MAX];
-                self.open.push(Open { from, stream, head, have: 0, parcel: None, code: None });
+                self.open.push(Open::new(&packet, stream));
                 self.open.len() - 1
             }
             None => {
@@ -90,6 +96,11 @@ impl<S> Tables<S> {
                 return Flow::Continue;
             }
         };
+        if packet.total != self.open[at].total {
+            // Ended before all of it came, which no sender of ours does: there is nothing to run, and nobody to trust.
+            self.open.swap_remove(at);
+            return Flow::Distrust;
+        }
         let Some(parcel) = self.open[at].read_head(&mut packet) else { return Flow::Continue };
         if self.open[at].code.is_none() {
             let head = packet.total - parcel.place.len;

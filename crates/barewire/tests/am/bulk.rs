@@ -189,3 +189,56 @@ pub fn changing_the_tag_stops_a_transfer_in_the_middle(wire: &Wire) {
         }
     });
 }
+
+pub fn a_transfer_that_ends_early_runs_nothing_and_costs_its_sender_the_link(wire: &Wire) {
+    const VICTIM: u32 = 1;
+    // By rank, what a liar sends: some of the head, all of it, and some of the data.
+    const LIARS: [(u32, usize); 3] = [(0, 4), (2, 16), (3, 16 + 84)];
+    let (lost, done) = (Meeting::new(2), Meeting::new(5));
+    run_cores(5, wire, |mut core| {
+        if let Some((_, sent)) = LIARS.into_iter().find(|&(rank, _)| core.me() == Peer(rank)) {
+            let bytes = [&TAG.0.to_le_bytes()[..], &[0; 8], &[9; 84]].concat();
+            end_early(&mut core, &bytes[..sent], 16 + 1000);
+            done.meet(|| {
+                core.progress(&mut Ignore, usize::MAX);
+            });
+            return;
+        }
+        let mut member = Member::new(core, wire);
+        member.log_messages(1);
+        member.node.set_seg(member.ep, Memory::private(4096)).unwrap();
+        let bundle = member.bundle;
+        if member.me == VICTIM {
+            // Never answered: they come back when the link is lost.
+            LIARS.iter().for_each(|&(rank, _)| member.request(rank as u8, 1, &[]));
+            member.wait(|log| log.returned.len() == LIARS.len() || log.count > 0);
+            assert_eq!(member.node.state().count, 0, "a handler ran without its data");
+            let unreachable = |(returned, ..): &(Returned, _, _)| returned.code == Code::Unreachable;
+            assert!(member.node.state().returned.iter().all(unreachable));
+        }
+        lost.meet(|| {
+            member.node.poll(bundle);
+        });
+        if member.me == VICTIM {
+            member.wait(|log| log.got == [[7]]);
+        } else {
+            member.node.request_xfer(member.ep, VICTIM as u8, 1, &[7], 0, &[8; 100]).unwrap();
+        }
+        done.meet(|| {
+            member.node.poll(bundle);
+        });
+    });
+}
+
+/// Announces a transfer of `total` bytes to handler 1 of the first endpoint at peer 1, sends fewer and says that this was all.
+fn end_early(core: &mut Endpoint, bytes: &[u8], total: u64) {
+    let mut sending = core.begin(Peer(1), Port(0xA400), 1 << 24, total).unwrap();
+    while sending.sent() < bytes.len() as u64 {
+        let at = sending.sent() as usize;
+        let _ = core.push(&mut sending, &bytes[at..]);
+        core.progress(&mut Ignore, usize::MAX);
+    }
+    while core.end(&mut sending) == Err(SendError::Full) {
+        core.progress(&mut Ignore, usize::MAX);
+    }
+}

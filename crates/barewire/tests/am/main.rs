@@ -149,7 +149,10 @@ macro_rules! over_core {
     ($wire:ident) => {
         crate::tests! { $wire,
             messages { nonsense_from_a_peer_is_dropped }
-            bulk { changing_the_tag_stops_a_transfer_in_the_middle }
+            bulk {
+                changing_the_tag_stops_a_transfer_in_the_middle
+                a_transfer_that_ends_early_runs_nothing_and_costs_its_sender_the_link
+            }
             simple {
                 each_message_runs_its_handler_once_and_in_order
                 a_storm_both_ways_ends

@@ -1,4 +1,5 @@
-//! What holds between real processes: deaths and pauses at every step, the cost of a crowd, system calls, hostile neighbours.
+//! What holds between real processes: deaths and pauses at every step, the cost of a crowd, system calls, hostile neighbours,
+//! and what ranks leave alone.
 //!
 //! A test program without the usual harness, because it is also the ranks that it starts: `processes rank FOLDER ...` is one
 //! of them. Everything else on its command line is a filter on the names of the cases.
@@ -11,6 +12,7 @@ mod crowd;
 mod folder;
 mod hostile;
 mod matrix;
+mod quiet;
 mod rank;
 mod survivor;
 mod victim;
@@ -50,7 +52,7 @@ fn main() -> ExitCode {
     }
     let filters: Vec<&String> = words.iter().filter(|word| !word.starts_with('-')).collect();
     let wanted = |case: &Case| filters.is_empty() || filters.iter().any(|word| case.name.contains(*word));
-    let all = [crowd::cases(), calls::cases(), hostile::cases(), matrix::cases()];
+    let all = [crowd::cases(), calls::cases(), hostile::cases(), quiet::cases(), matrix::cases()];
     let (alone, others): (Vec<Case>, Vec<Case>) =
         all.into_iter().flatten().filter(wanted).partition(|case| case.alone);
     let before = folder::named_after_us("/dev/shm");

@@ -10,7 +10,7 @@ use barewire_core::wait::Waiting;
 use barewire_core::{Config, Deliver, Endpoint, Flow, Incoming, Peer, Port, SendError, WaitError, boot};
 
 use crate::folder::Board;
-use crate::{calls, crowd, hostile, survivor, victim};
+use crate::{calls, crowd, hostile, quiet, survivor, victim};
 
 /// Who is who: the one that must not suffer, the one that is struck, and one who works with the first all along.
 pub const SURVIVOR: Peer = Peer(0);
@@ -36,6 +36,7 @@ pub fn main(words: &[String]) {
         [folder, "crowd"] => crowd::rank(&Board::at(folder)),
         [folder, "calls", what, count] => calls::rank(&Board::at(folder), what, count.parse().unwrap()),
         [folder, "hostile", seed] => hostile::rank(&Board::at(folder), seed.parse().unwrap()),
+        [folder, "quiet", wire] => quiet::rank(&Board::at(folder), wire),
         [folder, wire, step, side] => {
             let job = boot::from_environment().unwrap();
             let board = Board::at(folder);
