@@ -368,8 +368,9 @@ impl Engine {
         // A key to somebody else's memory is not the other end's to give.
         let key = (words[2] == 1 && whole && key.owner == packet.from).then_some(key);
         let entry = self.vis.get_mut(id)?;
-        entry.resolving = false;
-        entry.keys.insert((packet.imm, words[1] as u8), key);
+        // What nobody asked for is not kept, or a peer could fill our memory with it.
+        let what = entry.asked.take_if(|asked| (asked.0, u64::from(asked.1)) == (packet.imm, words[1]))?;
+        entry.keys.insert(what, key);
         self.advance(core, id);
         Some(())
     }
