@@ -20,7 +20,10 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         hub.ask_for_wires(&mut out);
         for (to, answer) in out {
             assert!(to < RANKS, "an answer to nobody");
-            assert!(matches!(split(&answer, BOOT_BODY_BYTES_MAX), Ok(Some(_))), "an answer nobody understands");
+            assert!(
+                matches!(split(&answer, BOOT_BODY_BYTES_MAX), Ok(Some(_))),
+                "an answer nobody understands"
+            );
         }
     }
 });
