@@ -368,9 +368,8 @@ impl Engine {
         // A key to somebody else's memory is not the other end's to give.
         let key = (words[2] == 1 && whole && key.owner == packet.from).then_some(key);
         let entry = self.vis.get_mut(id)?;
-        // What nobody asked for is not kept, or a peer could fill our memory with it.
-        let what = entry.asked.take_if(|asked| (asked.0, u64::from(asked.1)) == (packet.imm, words[1]))?;
-        entry.keys.insert(what, key);
+        entry.resolving = false;
+        entry.keys.insert((packet.imm, words[1] as u8), key);
         self.advance(core, id);
         Some(())
     }

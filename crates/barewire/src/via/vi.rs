@@ -42,8 +42,7 @@ pub(super) struct ViEntry {
     pub tries: u32,
     /// Access to the other end's memory, by handle and right: write is 0, read is 1.
     pub keys: HashMap<(u64, u8), Option<Key>>,
-    /// The handle and right that the other end was asked about and has not answered.
-    pub asked: Option<(u64, u8)>,
+    pub resolving: bool,
 
     pub receives: VecDeque<Box<Descriptor>>,
     /// Receives posted here since the connection began, and how many the other end knows of.
@@ -122,7 +121,7 @@ impl ViEntry {
             resume_at: None,
             tries: 0,
             keys: HashMap::new(),
-            asked: None,
+            resolving: false,
             receives: VecDeque::new(),
             posted: 0,
             advertised: 0,
@@ -181,7 +180,7 @@ impl ViEntry {
         (self.number, self.received, self.whole, self.told) = (0, 0, 0, 0);
         (self.tries, self.resume_at) = (0, None);
         self.keys.clear();
-        self.asked = None;
+        self.resolving = false;
         self.verdict = Some(Ok(()));
     }
 
