@@ -227,7 +227,7 @@ impl Endpoint {
         let named = auth::prove(&key, "at large", &[]);
         let id = JobId(named[..16].try_into().expect("sixteen of thirty-two"));
         // Nobody knows who else wants to run here.
-        let job = Job { id, key, rank: 0, size: 1, crowded: true, directory: Directory::Alone };
+        let job = Job { id, key, rank: 0, size: 1, crowded: true, seat: None, directory: Directory::Alone };
         let mut endpoint = Endpoint::open(job, config)?;
         let socket_error = |error| OpenError::Socket { what: "a local socket", error };
         endpoint.large().home = auth::random().map_err(socket_error)?;

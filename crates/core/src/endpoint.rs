@@ -36,6 +36,7 @@ use crate::provider::datagram::Datagrams;
 use crate::provider::pool::Pool;
 use crate::provider::shm::{RingRx, RingTx};
 use crate::provider::{Class, Rx, Tx, local};
+use crate::queue::Queue;
 use crate::region::{Exports, Imports, Ops, Serving};
 use crate::rounds::Rounds;
 use crate::sockets::Sockets;
@@ -80,6 +81,8 @@ pub struct Endpoint {
     pub(crate) report_wanted: bool,
     /// How long waits spin.
     pub(crate) patience: Patience,
+    /// Where this process stands among those who share its processor.
+    pub(crate) queue: Queue,
     pub(crate) poller: Poller,
     pub(crate) local_listener: Option<OwnedFd>,
     /// Accepted local connections whose hello has not come yet.
@@ -189,6 +192,7 @@ impl Endpoint {
             dozing: false,
             report_wanted: false,
             patience: Patience::new(job.crowded),
+            queue: Queue::new(&job),
             poller,
             local_listener: None,
             pending: Vec::new(),

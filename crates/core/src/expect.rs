@@ -102,7 +102,7 @@ impl Endpoint {
                     // The sender may need this very processor, and may have had it meanwhile.
                     None if yielded < self.patience.yields() => {
                         yielded += 1;
-                        std::thread::yield_now();
+                        self.queue.give_way(&self.bell, rx.sender().map(|sender| (from, sender)));
                         0
                     }
                     None => return None,

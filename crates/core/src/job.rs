@@ -16,6 +16,8 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use barewire_sys::cpu::Cpu;
+
 use crate::boot;
 
 /// Names one run of one parallel program; unguessable, but not secret.
@@ -100,8 +102,61 @@ pub struct Job {
     pub size: u32,
     /// Whether more of them run on this host than it has processors.
     pub crowded: bool,
+    /// Which of those on this host this process is, if that is known.
+    pub seat: Option<Seat>,
     /// Where the others' addresses are found.
     pub directory: Directory,
+}
+
+/// Which of a job's processes on one host a process is: those with numbers near each other talk to each other most, so they
+/// share a processor where there is not one for each.
+///
+/// ```
+/// use barewire_core::job::Seat;
+/// use barewire_sys::cpu::Cpu;
+/// let all = [Cpu(4), Cpu(5)];
+/// let cpu = |number| Seat { number, of: 6, cpus: 2 }.cpu(&all);
+/// assert_eq!((cpu(0), cpu(2), cpu(3)), (Some(Cpu(4)), Some(Cpu(4)), Some(Cpu(5))));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// This process's number on this host, `0 .. of`.
+    pub number: u32,
+    /// How many of the job's processes are on this host.
+    pub of: u32,
+    /// How many processors they share.
+    pub cpus: u32,
+}
+
+impl Seat {
+    /// The processor to sit at, of those that this process may use. None if it does not divide up evenly, for then the system has to
+    /// take turns, or if somebody has chosen already who uses which.
+    ///
+    /// ```
+    /// use barewire_core::job::Seat;
+    /// use barewire_sys::cpu::Cpu;
+    /// let seat = Seat { number: 1, of: 3, cpus: 2 };
+    /// assert_eq!(seat.cpu(&[Cpu(0), Cpu(1)]), None, "three share two");
+    /// assert_eq!(Seat { of: 4, ..seat }.cpu(&[Cpu(1)]), None, "it is bound");
+    /// ```
+    pub fn cpu(&self, allowed: &[Cpu]) -> Option<Cpu> {
+        let fits = allowed.len() > 1 && allowed.len() == self.cpus as usize;
+        if !fits || self.number >= self.of || self.of % self.cpus != 0 {
+            return None;
+        }
+        let at = u64::from(self.number) * u64::from(self.cpus) / u64::from(self.of);
+        allowed.get(at as usize).copied()
+    }
+
+    /// How many share a processor.
+    ///
+    /// ```
+    /// use barewire_core::job::Seat;
+    /// assert_eq!(Seat { number: 0, of: 5, cpus: 2 }.sharers(), 3);
+    /// ```
+    pub fn sharers(&self) -> u32 {
+        self.of.div_ceil(self.cpus.max(1))
+    }
 }
 
 /// Where the addresses of the other ranks come from.
@@ -137,6 +192,7 @@ impl Job {
             rank: 0,
             size: 1,
             crowded: false,
+            seat: None,
             directory: Directory::Alone,
         })
     }
@@ -154,7 +210,8 @@ impl Job {
         Ok((0..size)
             .map(|rank| {
                 let directory = MemoryDirectory { rank, cards: Arc::clone(&cards), wanted: VecDeque::new() };
-                Job { id, key: key.clone(), rank, size, crowded, directory: Directory::Memory(directory) }
+                let directory = Directory::Memory(directory);
+                Job { id, key: key.clone(), rank, size, crowded, seat: None, directory }
             })
             .collect())
     }

@@ -44,6 +44,7 @@ mod peer;
 mod poller;
 mod progress;
 mod provider;
+mod queue;
 pub mod region;
 mod rounds;
 pub mod shared;

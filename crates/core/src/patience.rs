@@ -102,7 +102,7 @@ impl Idle {
         self.since.map_or(Duration::ZERO, |since| now - since)
     }
 
-    /// For how long nothing has come, if it is enough to sleep; otherwise the processor is offered to others once more. Where many
+    /// For how long nothing has come, if it is enough to sleep; otherwise the processor is to be offered to others once more. Where many
     /// want to run a single offer may take longer than that, and who sleeps at once would have looked only once.
     pub fn is_enough(&mut self, now: Instant, yield_for: Duration) -> Option<Duration> {
         let since = *self.since.get_or_insert_with(|| {
@@ -114,7 +114,6 @@ impl Idle {
             return Some(idle);
         }
         self.yields += 1;
-        std::thread::yield_now();
         None
     }
 }

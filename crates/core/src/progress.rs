@@ -128,7 +128,7 @@ impl Endpoint {
     fn looked_in_vain(&mut self) {
         if self.patience.is_spent() {
             let now = Instant::now();
-            std::thread::yield_now();
+            self.give_way(None);
             self.patience.yielded_at(now);
         }
     }

@@ -198,6 +198,7 @@ impl Endpoint {
         let report_within =
             self.report_wait(waiting, waited, clock.idle.so_far(now), &mut clock.report_after);
         if clock.idle.is_enough(now, self.config.yield_for).is_none() {
+            self.give_way(waiting.on);
             return Ok(self.patience.yielded_at(now));
         }
         let left = timeout.map(|timeout| timeout.saturating_sub(waited));
@@ -205,6 +206,18 @@ impl Endpoint {
         let watch = clock.watching.then_some(done);
         self.sleep(deliver, longest, watch);
         Ok(1)
+    }
+
+    /// Offers the processor to others, most of all to the one who is waited for.
+    pub(crate) fn give_way(&mut self, to: Option<Peer>) {
+        let sender = to.and_then(|peer| {
+            let slot = self.inbound.iter().find(|slot| slot.peer == peer)?;
+            match &slot.inbound.as_ref()?.rx {
+                Rx::Ring(rx) => Some((peer, rx.sender()?)),
+                _ => None,
+            }
+        });
+        self.queue.give_way(&self.bell, sender);
     }
 
     /// Sleeps until something may have arrived, at most `longest`. Neighbours who write the memory that is watched wake us

@@ -20,12 +20,17 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::EventfdFlags;
 
+use crate::cpu::Cpu;
 use crate::doorbell;
 use crate::map::{MapError, Segment};
-use crate::sync::{AtomicU32, Ordering, SenderOrder, can_barrier_others};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, SenderOrder, can_barrier_others};
 
 const SLEEPING: usize = 0;
 const BARRIERS: usize = 64;
+/// When the receiver last offered its processor to others, and which that was: a line that it writes often.
+const YIELDED_AT: usize = 128;
+const YIELDED_ON: usize = 136;
+const BYTES_MIN: usize = 192;
 
 /// The receiver's side of its own doorbell.
 ///
@@ -134,6 +139,24 @@ impl Bell {
         let _ = rustix::io::read(&self.event, &mut count);
     }
 
+    /// Says that it offers this processor to others, at this moment by the processor's counter.
+    ///
+    /// ```
+    /// use barewire_sys::{bell::{Bell, Ringer}, cpu};
+    /// let bell = Bell::create().unwrap();
+    /// # let [flag, event] = bell.fds().map(|fd| fd.try_clone_to_owned().unwrap());
+    /// # let ringer = Ringer::open(flag, event).unwrap();
+    /// let (now, cpu) = (cpu::ticks(), cpu::current_cpu());
+    /// bell.say_yielding(now, cpu);
+    /// assert_eq!(ringer.yielded(), (now, cpu), "the neighbours know");
+    /// ```
+    #[inline]
+    pub fn say_yielding(&self, at: u64, on: Cpu) {
+        // SYNC none: nothing depends on the two being of the same moment; who reads them only guesses by them.
+        long_word(&self.segment, YIELDED_AT).store(at, Ordering::Relaxed);
+        word(&self.segment, YIELDED_ON).store(on.0, Ordering::Relaxed);
+    }
+
     fn flag(&self) -> &AtomicU32 {
         word(&self.segment, SLEEPING)
     }
@@ -173,7 +196,7 @@ impl Ringer {
     /// ```
     pub fn open(flag: OwnedFd, event: OwnedFd) -> Result<Ringer, MapError> {
         let segment = Segment::open(flag, true)?;
-        if segment.len() < BARRIERS + 4 {
+        if segment.len() < BYTES_MIN {
             return Err(MapError::Unfit { reason: "a doorbell is at least one page" });
         }
         rustix::io::ioctl_fionbio(&event, true)
@@ -224,6 +247,22 @@ impl Ringer {
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 
+    /// When the receiver last said that it offers its processor to others, by the processor's counter, and which that was.
+    ///
+    /// ```
+    /// use barewire_sys::{bell::{Bell, Ringer}, cpu::Cpu};
+    /// # let bell = Bell::create().unwrap();
+    /// # let [flag, event] = bell.fds().map(|fd| fd.try_clone_to_owned().unwrap());
+    /// # let ringer = Ringer::open(flag, event).unwrap();
+    /// assert_eq!(ringer.yielded(), (0, Cpu(0)), "never yet");
+    /// ```
+    #[inline]
+    pub fn yielded(&self) -> (u64, Cpu) {
+        // SYNC none: as in `say_yielding`.
+        let at = long_word(&self.segment, YIELDED_AT).load(Ordering::Relaxed);
+        (at, Cpu(word(&self.segment, YIELDED_ON).load(Ordering::Relaxed)))
+    }
+
     /// How a look at flags in this peer's shared memory is ordered behind a publication.
     ///
     /// ```
@@ -245,5 +284,12 @@ impl Ringer {
 fn word(segment: &Segment, offset: usize) -> &AtomicU32 {
     segment
         .atomic_u32(offset)
+        .expect("the segment is writable and at least a page: checked when it was opened")
+}
+
+#[inline(always)]
+fn long_word(segment: &Segment, offset: usize) -> &AtomicU64 {
+    segment
+        .atomic_u64(offset)
         .expect("the segment is writable and at least a page: checked when it was opened")
 }

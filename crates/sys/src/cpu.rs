@@ -21,6 +21,7 @@ mod lines;
 mod list;
 mod maker;
 mod memory;
+mod queue;
 mod quota;
 mod topology;
 mod usage;
@@ -37,6 +38,7 @@ pub use list::{ListError, parse_cpu_list};
 #[cfg(not(loom))]
 pub(crate) use maker::is_amd;
 pub use memory::{HugePages, HugePool, Transparent, huge_pages, page_bytes};
+pub use queue::{move_to, step_back};
 pub use quota::cpu_quota;
 pub use topology::{Caches, Place, Share, Topology};
 pub use usage::{cpu_time, waited_for_a_processor};

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::Config;
+use crate::job::Seat;
 
 /// The connection to our launcher: a descriptor number.
 pub const BOOT_FD: &str = "BAREWIRE_BOOT_FD";
@@ -31,6 +32,8 @@ pub const PORT_RANGE: &str = "BAREWIRE_PORT_RANGE";
 pub const TCP: &str = "BAREWIRE_TCP";
 /// Seconds after which a wait is reported; 0 for never.
 pub const WATCHDOG: &str = "BAREWIRE_WATCHDOG";
+/// This rank among those of its host.
+pub const LOCAL_RANK: &str = "BAREWIRE_LOCAL_RANK";
 /// The number of ranks on this host.
 pub const LOCAL_SIZE: &str = "BAREWIRE_LOCAL_SIZE";
 /// The number of processors for them.
@@ -47,7 +50,7 @@ pub const KNOWN: &[(&str, &str)] = &[
     ("BAREWIRE_PEERS", "where `barewire perf` keeps the libraries it compares with"),
     ("BAREWIRE_RANK", "set by the launcher, for scripts: this rank"),
     ("BAREWIRE_SIZE", "set by the launcher, for scripts: the number of ranks"),
-    ("BAREWIRE_LOCAL_RANK", "set by the launcher, for scripts: this rank among those of its host"),
+    (LOCAL_RANK, "set by the launcher: this rank among those of its host"),
     (LOCAL_SIZE, "set by the launcher: the number of ranks on this host"),
     (LOCAL_CPUS, "set by the launcher: the number of processors for the ranks of this host"),
     (RENDEZVOUS, "host:port where programs that start by themselves meet"),
@@ -211,12 +214,35 @@ impl Environment {
     /// Whether a job of `size` has more ranks on this host than there are processors for them. Where nobody says how many
     /// ranks are here, all of them may be.
     pub(super) fn is_crowded(&self, size: u32) -> Result<bool, EnvironmentError> {
-        let here = self.number(LOCAL_SIZE, "a number of ranks")?;
-        let here =
-            here.map_or_else(|| self.number("MPI_LOCALNRANKS", "a number of ranks"), |n| Ok(Some(n)))?;
-        // The launcher's own processors count, not those it bound this rank to.
+        Ok(self.ranks_here()?.unwrap_or(size) > self.cpus_here()?)
+    }
+
+    /// Which of the ranks on this host this one is, if the launcher says so.
+    pub(super) fn seat(&self) -> Result<Option<Seat>, EnvironmentError> {
+        let number = self.first_number([LOCAL_RANK, "MPI_LOCALRANKID"], "a rank")?;
+        let (Some(number), Some(of)) = (number, self.ranks_here()?) else { return Ok(None) };
+        let cpus = self.cpus_here()?;
+        Ok(Some(Seat { number, of, cpus }))
+    }
+
+    fn ranks_here(&self) -> Result<Option<u32>, EnvironmentError> {
+        self.first_number([LOCAL_SIZE, "MPI_LOCALNRANKS"], "a number of ranks")
+    }
+
+    /// The launcher's own processors count, not those it bound this rank to.
+    fn cpus_here(&self) -> Result<u32, EnvironmentError> {
         let cpus = self.number(LOCAL_CPUS, "a number of processors")?;
-        Ok(here.unwrap_or(size as usize) > cpus.unwrap_or_else(barewire_sys::cpu::machine_cpus))
+        Ok(cpus.unwrap_or_else(|| u32::try_from(barewire_sys::cpu::machine_cpus()).unwrap_or(u32::MAX)))
+    }
+
+    /// Our own variable, or otherwise that of another launcher.
+    fn first_number(
+        &self,
+        names: [&'static str; 2],
+        expected: &'static str,
+    ) -> Result<Option<u32>, EnvironmentError> {
+        let [ours, theirs] = names;
+        self.number(ours, expected)?.map_or_else(|| self.number(theirs, expected), |number| Ok(Some(number)))
     }
 
     /// What may be used of the network.
@@ -362,6 +388,18 @@ mod tests {
     fn more_ranks_than_processors_are_a_crowd() {
         let crowded = |cpus| environment(&[(LOCAL_SIZE, "4"), (LOCAL_CPUS, cpus)]).unwrap().is_crowded(100);
         assert_eq!((crowded("2"), crowded("4")), (Ok(true), Ok(false)));
+    }
+
+    #[test]
+    fn a_launcher_says_who_sits_where() {
+        let ours = [(LOCAL_RANK, "3"), (LOCAL_SIZE, "4"), (LOCAL_CPUS, "2")];
+        assert_eq!(environment(&ours).unwrap().seat(), Ok(Some(Seat { number: 3, of: 4, cpus: 2 })));
+        let another = [("MPI_LOCALRANKID", "1"), ("MPI_LOCALNRANKS", "8"), (LOCAL_CPUS, "2")];
+        assert_eq!(environment(&another).unwrap().seat(), Ok(Some(Seat { number: 1, of: 8, cpus: 2 })));
+        assert_eq!(environment(&ours[1..]).unwrap().seat(), Ok(None));
+        assert!(environment(&[(LOCAL_RANK, "x")]).unwrap().seat().is_err());
+        let nonsense = Seat { number: 9, of: 4, cpus: 0 };
+        assert_eq!((nonsense.cpu(&[]), nonsense.sharers()), (None, 4));
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub fn from_environment() -> Result<Job, BootError> {
 /// ```
 pub fn join(environment: &Environment) -> Result<Job, BootError> {
     let job = find(environment)?;
-    Ok(Job { crowded: environment.is_crowded(job.size)?, ..job })
+    Ok(Job { crowded: environment.is_crowded(job.size)?, seat: environment.seat()?, ..job })
 }
 
 fn find(environment: &Environment) -> Result<Job, BootError> {

@@ -29,7 +29,15 @@ pub(super) fn join() -> Result<Job, BootError> {
     };
     let spec = Spec { rank, size, layout, host_name };
     let line = PmixClient { pmix, events: VecDeque::new() };
-    Ok(Job { id, key, rank, size, crowded: false, directory: Directory::Boot(Client::pmix(line, spec)) })
+    Ok(Job {
+        id,
+        key,
+        rank,
+        size,
+        crowded: false,
+        seat: None,
+        directory: Directory::Boot(Client::pmix(line, spec)),
+    })
 }
 
 /// A line to a PMIx server.

@@ -21,6 +21,7 @@ pub(super) fn join(fd: OwnedFd) -> Result<Job, BootError> {
         rank: spec.rank,
         size: spec.size,
         crowded: false,
+        seat: None,
         directory: Directory::Boot(Client::wire(line, spec)),
     })
 }

@@ -395,6 +395,11 @@ impl RingRx {
         self.socket.as_ref()
     }
 
+    /// The sender's doorbell.
+    pub fn sender(&self) -> Option<&Ringer> {
+        self.ringer.as_ref()
+    }
+
     /// Tells the sender that we leave in good order.
     pub fn say_farewell(&self) {
         // One who does not hear it is gone, or has been flooding us.

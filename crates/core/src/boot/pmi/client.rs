@@ -28,7 +28,15 @@ pub fn join(fd: OwnedFd, rank: u32, size: u32) -> Result<Job, BootError> {
     let (id, key) = pmi.share_key(size)?;
     let host_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let spec = Spec { rank, size, layout, host_name };
-    Ok(Job { id, key, rank, size, crowded: false, directory: Directory::Boot(Client::pmi(pmi, spec)) })
+    Ok(Job {
+        id,
+        key,
+        rank,
+        size,
+        crowded: false,
+        seat: None,
+        directory: Directory::Boot(Client::pmi(pmi, spec)),
+    })
 }
 
 /// Without a mapping nobody is known to share a host.

@@ -151,6 +151,7 @@ impl Network {
             rank: rank.0,
             size,
             crowded: false,
+            seat: None,
             directory: Directory::Alone,
         };
         Ok(Endpoint::on_datagrams(job, config.endpoint.clone(), bell, poller, datagrams))
