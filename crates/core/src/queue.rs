@@ -16,8 +16,8 @@ use crate::job::Job;
 /// Turns in a row at another processor before a process takes its seat again, at first and at most.
 const AWAY_MIN: u32 = 32;
 const AWAY_MAX: u32 = 1 << 14;
-/// Turns in a row at the seat after which it is at first again.
-const SETTLED: u32 = 512;
+/// Turns in a row at the seat after which half of that is enough again.
+const SETTLED: u32 = 4096;
 
 /// Turns in a row spent on waiting for one neighbour before it matters where it stands.
 const FAITHFUL: u32 = 64;
@@ -26,9 +26,14 @@ const FAITHFUL: u32 = 64;
 const ASTRAY: u32 = 4;
 const DOUBLINGS: u32 = 6;
 
+/// A turn of others that takes so many times as long as usual had one of them compute.
+const LONG: u64 = 16;
+
 /// Where an endpoint's process stands.
 #[derive(Debug)]
 pub(crate) struct Queue {
+    /// How long a turn of others takes where all of them wait.
+    usual: u64,
     seat: Option<Seated>,
     /// Where it had its last turn.
     cpu: Cpu,
@@ -41,7 +46,7 @@ impl Queue {
         let seat = job.seat.filter(|_| job.crowded);
         let seated = seat.and_then(|seat| seat.cpu(&cpu::allowed_cpus())).and_then(Seated::take);
         let order = seat.map(|seat| Order::new(seat.sharers(), cpu::ticks()));
-        Queue { seat: seated, cpu: cpu::current_cpu(), order }
+        Queue { usual: u64::MAX, seat: seated, cpu: cpu::current_cpu(), order }
     }
 
     /// Offers the processor to others; this process waits for a neighbour, whose doorbell this is.
@@ -52,6 +57,13 @@ impl Queue {
         thread::yield_now();
         let back = cpu::ticks();
         self.cpu = cpu::current_cpu();
+        let took = back.saturating_sub(left);
+        self.usual = took.min(self.usual.saturating_add(self.usual / 64));
+        if took / LONG > self.usual {
+            // No order lasts, and the system has something to balance.
+            order.forget();
+            return self.seat.iter_mut().for_each(|seat| seat.is_shared(self.cpu));
+        }
         if let Some(seat) = &mut self.seat {
             if seat.is_lost(self.cpu) && !seat.take_again() {
                 self.seat = None;
@@ -95,12 +107,20 @@ impl Seated {
         if at == self.cpu {
             (self.there, self.away) = (self.there + 1, 0);
             if self.there >= SETTLED {
-                (self.there, self.away_max) = (0, AWAY_MIN);
+                (self.there, self.away_max) = (0, (self.away_max / 2).max(AWAY_MIN));
             }
             return false;
         }
         (self.there, self.away) = (0, self.away + 1);
         self.away >= self.away_max
+    }
+
+    /// Somebody computes at this processor. Who is moved away from there stays away for longer.
+    fn is_shared(&mut self, at: Cpu) {
+        (self.there, self.away) = (0, 0);
+        if at == self.cpu {
+            self.away_max = (self.away_max * 4).min(AWAY_MAX);
+        }
     }
 
     /// Goes back. The system had its reasons; each time it has them soon again they are respected for longer.
@@ -140,6 +160,11 @@ struct Order {
 impl Order {
     fn new(sharers: u32, seed: u64) -> Order {
         Order { sharers: sharers.into(), peer: None, turns: 0, astray: 0, steps: 0, chance: seed | 1 }
+    }
+
+    /// Nothing is known of whom it waits for.
+    fn forget(&mut self) {
+        self.peer = None;
     }
 
     /// A turn was spent on waiting for this one. Says whether it always is the same one.
@@ -202,6 +227,9 @@ mod tests {
         assert!((0..100).all(|turn| !order.is_faithful(Peer(turn % 2))));
         assert_eq!((0..).find(|_| order.is_faithful(Peer(3))), Some(FAITHFUL));
         assert!(!order.is_faithful(Peer(2)) && !order.is_faithful(Peer(3)));
+        assert_eq!((0..).find(|_| order.is_faithful(Peer(3))), Some(FAITHFUL - 1));
+        order.forget();
+        assert!(!order.is_faithful(Peer(3)));
     }
 
     #[test]
@@ -245,6 +273,10 @@ mod tests {
         assert_eq!(lost_after(&mut seat), Some(2 * AWAY_MIN));
         assert!((0..SETTLED).all(|_| !seat.is_lost(here)));
         assert_eq!(lost_after(&mut seat), Some(AWAY_MIN), "that was long ago");
+        (0..3).for_each(|_| seat.is_shared(elsewhere));
+        assert_eq!(lost_after(&mut seat), Some(AWAY_MIN), "nobody else is at the seat");
+        (0..30).for_each(|_| seat.is_shared(here));
+        assert_eq!(lost_after(&mut seat), Some(AWAY_MAX));
         let moved = thread::spawn(move || seat.take_again());
         assert!(!moved.join().unwrap(), "it is another thread's");
     }
