@@ -27,7 +27,7 @@ const ASTRAY: u32 = 4;
 const DOUBLINGS: u32 = 6;
 
 /// A turn of others that takes so many times as long as usual had one of them compute.
-const LONG: u64 = 16;
+const LONG: u64 = 128;
 
 /// Where an endpoint's process stands.
 #[derive(Debug)]
