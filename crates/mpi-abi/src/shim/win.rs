@@ -146,7 +146,8 @@ shims! {
 
     fn PMPI_Win_shared_query(win: MPI_Win, rank: c_int, size: Out<i64>, disp_unit: Out<c_int>, baseptr: OutWord) on win {
         let shape = shared(win, rank)?;
-        disp_unit.put(shape.unit as c_int)?;
+        let narrow = |_| Error::new(Class::ValueTooLarge, format!("the unit is {} bytes; MPI_Win_shared_query_c can say that", shape.unit));
+        disp_unit.put(c_int::try_from(shape.unit).map_err(narrow)?)?;
         size.put(shape.size)?;
         baseptr.put(shape.base)?
     }

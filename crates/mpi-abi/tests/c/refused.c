@@ -252,6 +252,39 @@ static void requests(void) {
     CHECK(MPI_Allreduce(&number, &sum, 1, nine, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS && sum == size * (size - 1) / 2);
 }
 
+/* What does not fit a number is said to be so. */
+static void limits(void) {
+    MPI_Datatype large;
+    MPI_Status status;
+    MPI_Count many;
+    int number = -7, place, data[2] = {0}, other[2];
+    MPI_Type_contiguous(1 << 30, MPI_INT, &large);
+    MPI_Type_commit(&large);
+    FAILS(MPI_Pack_size(1, large, MPI_COMM_WORLD, &number), MPI_ERR_VALUE_TOO_LARGE);
+    FAILS(MPI_Pack_size(0x7fffffff, MPI_DOUBLE, MPI_COMM_WORLD, &number), MPI_ERR_VALUE_TOO_LARGE);
+    CHECK(number == -7);
+    CHECK(class_of(MPI_Pack_size_c((MPI_Count)1 << 62, MPI_DOUBLE, MPI_COMM_WORLD, &many)) != MPI_SUCCESS);
+    CHECK(MPI_Type_size(large, &number) == MPI_SUCCESS && number == MPI_UNDEFINED);
+    MPI_Status_set_elements_c(&status, MPI_BYTE, (MPI_Count)3 << 30);
+    CHECK(MPI_Get_count(&status, MPI_BYTE, &number) == MPI_SUCCESS && number == MPI_UNDEFINED);
+    CHECK(MPI_Get_elements(&status, MPI_BYTE, &number) == MPI_SUCCESS && number == MPI_UNDEFINED);
+    CHECK(MPI_Get_count(&status, MPI_INT, &number) == MPI_SUCCESS && number == 3 << 28);
+    CHECK(MPI_Get_elements_c(&status, MPI_BYTE, &many) == MPI_SUCCESS && many == (MPI_Count)3 << 30);
+    place = 0x7fffffff;
+    FAILS(MPI_Pack(data, 1, MPI_INT, other, 0x7fffffff, &place, MPI_COMM_WORLD), MPI_ERR_TRUNCATE);
+    place = -4;
+    FAILS(MPI_Unpack(data, 8, &place, other, 1, MPI_INT, MPI_COMM_WORLD), MPI_ERR_TRUNCATE);
+    CHECK(place == -4);
+    MPI_Type_free(&large);
+    MPI_Win win;
+    void *base;
+    MPI_Aint size_there;
+    MPI_Win_allocate_c(8, (MPI_Aint)1 << 32, MPI_INFO_NULL, MPI_COMM_SELF, &base, &win);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    FAILS(MPI_Win_shared_query(win, 0, &size_there, &number, &base), MPI_ERR_VALUE_TOO_LARGE);
+    MPI_Win_free(&win);
+}
+
 /* Only within one group. */
 static void groups(void) {
     MPI_Comm half, between, made;
@@ -286,6 +319,7 @@ int main(void) {
     communicators();
     windows();
     requests();
+    limits();
     groups();
     printf("rank %d: %d failures\n", rank, failures);
     MPI_Finalize();
