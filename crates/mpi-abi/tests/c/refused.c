@@ -285,6 +285,26 @@ static void limits(void) {
     MPI_Win_free(&win);
 }
 
+/* A message that is too long: its beginning arrives, and how much is missing can be asked for. */
+static void too_long(void) {
+    int data[4] = {1, 2, 3, 4}, part[2] = {0}, len;
+    char text[MPI_MAX_ERROR_STRING];
+    MPI_Status status;
+    MPI_Request requests[2];
+    MPI_Isend(data, 4, MPI_INT, rank, 3, MPI_COMM_WORLD, &requests[0]);
+    FAILS(MPI_Recv(part, 1, MPI_INT, rank, 3, MPI_COMM_WORLD, &status), MPI_ERR_TRUNCATE);
+    MPI_Error_string(MPI_ERR_TRUNCATE, text, &len);
+    CHECK(strstr(text, " 12 bytes") && len == (int)strlen(text) && part[0] == 1 && part[1] == 0);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    MPI_Status each[2];
+    MPI_Irecv(part, 2, MPI_INT, rank, 4, MPI_COMM_WORLD, &requests[0]);
+    MPI_Isend(data, 4, MPI_INT, rank, 4, MPI_COMM_WORLD, &requests[1]);
+    FAILS(MPI_Waitall(2, requests, each), MPI_ERR_IN_STATUS);
+    CHECK(class_of(each[0].MPI_ERROR) == MPI_ERR_TRUNCATE);
+    MPI_Error_string(each[0].MPI_ERROR, text, &len);
+    CHECK(strstr(text, " 8 bytes") && part[1] == 2);
+}
+
 /* Only within one group. */
 static void groups(void) {
     MPI_Comm half, between, made;
@@ -320,6 +340,7 @@ int main(void) {
     windows();
     requests();
     limits();
+    too_long();
     groups();
     printf("rank %d: %d failures\n", rank, failures);
     MPI_Finalize();
