@@ -305,6 +305,21 @@ static void too_long(void) {
     CHECK(strstr(text, " 8 bytes") && part[1] == 2);
 }
 
+static void weights(void) {
+    int edges[2] = {rank, rank}, degree = 2, negative[2] = {1, -1}, good[2] = {1, 0}, found[2], ends[2];
+    MPI_Comm made, comm = MPI_COMM_WORLD;
+    FAILS(MPI_Dist_graph_create_adjacent(comm, 2, edges, negative, 2, edges, good, MPI_INFO_NULL, 0, &made), MPI_ERR_ARG);
+    FAILS(MPI_Dist_graph_create_adjacent(comm, 2, edges, good, 2, edges, MPI_WEIGHTS_EMPTY, MPI_INFO_NULL, 0, &made), MPI_ERR_ARG);
+    FAILS(MPI_Dist_graph_create(comm, 1, &rank, &degree, edges, negative, MPI_INFO_NULL, 0, &made), MPI_ERR_ARG);
+    FAILS(MPI_Dist_graph_create(comm, 1, &rank, &degree, edges, MPI_WEIGHTS_EMPTY, MPI_INFO_NULL, 0, &made), MPI_ERR_ARG);
+    CHECK(MPI_Dist_graph_create_adjacent(comm, 0, NULL, MPI_WEIGHTS_EMPTY, 0, NULL, MPI_WEIGHTS_EMPTY, MPI_INFO_NULL, 0, &made) ==
+          MPI_SUCCESS);
+    MPI_Comm_free(&made);
+    MPI_Dist_graph_create_adjacent(comm, 2, edges, good, 2, edges, good, MPI_INFO_NULL, 0, &made);
+    CHECK(MPI_Dist_graph_neighbors(made, 2, ends, found, 0, NULL, MPI_UNWEIGHTED) == MPI_SUCCESS && found[0] == 1 && found[1] == 0);
+    MPI_Comm_free(&made);
+}
+
 /* Only within one group. */
 static void groups(void) {
     MPI_Comm half, between, made;
@@ -341,6 +356,7 @@ int main(void) {
     requests();
     limits();
     too_long();
+    weights();
     groups();
     printf("rank %d: %d failures\n", rank, failures);
     MPI_Finalize();
