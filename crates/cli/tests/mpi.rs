@@ -38,15 +38,21 @@ fn a_program_may_have_sessions_alone() {
     same_output("sessions", &[1, 2, 3]);
 }
 
+/// MPICH's ranks wait for each other at the end of each session, and so for ever here.
+#[test]
+fn sessions_come_and_go_and_not_as_many_at_every_rank() {
+    goes_well("sessions_uneven", &[1, 2, 3]);
+}
+
+/// MPICH hangs now and then when it begins again.
+#[test]
+fn a_program_may_begin_after_a_session_and_end_before_one() {
+    goes_well("sessions_init", &[1, 2, 3]);
+}
+
 #[test]
 fn wrong_calls_are_refused_and_leave_nothing_behind() {
-    let libraries = libraries("refused");
-    let program = compile("refused", &libraries);
-    for (size, wire) in [(2, "BAREWIRE_TCP=0"), (3, "BAREWIRE_TCP=0"), (3, "BAREWIRE_TCP=1")] {
-        let ran = on_ours(&program, &libraries, size, wire);
-        let well = ran.lines().iter().filter(|line| line.ends_with(": 0 failures")).count();
-        assert_eq!((ran.code, well), (Some(0), size as usize), "{size} ranks, {wire}: {ran:#?}");
-    }
+    goes_well("refused", &[2, 3]);
 }
 
 #[test]
@@ -140,20 +146,35 @@ fn same_output(name: &str, sizes: &[u32]) {
     let libraries = libraries(name);
     let program = compile(name, &libraries);
     for &size in sizes {
-        let [over_tcp, ours] = ["BAREWIRE_TCP=1", "BAREWIRE_TCP=0"].map(|wire| {
-            let ran = on_ours(&program, &libraries, size, wire);
-            assert_eq!(ran.code, Some(0), "{size} ranks, {wire}: {ran:#?}");
-            let well = ran.lines().iter().filter(|line| line.ends_with(": 0 failures")).count();
-            assert_eq!(well, size as usize, "{size} ranks, {wire}: {ran:#?}");
-            ran
-        });
-        assert_eq!(ours.lines(), over_tcp.lines(), "{size} ranks");
+        let ours = on_both_wires(&program, &libraries, size);
         // With more ranks than processors MPICH spins for minutes.
         if let Some(prefix) = std::env::var_os(MPICH).filter(|_| size <= 3) {
             let theirs = on_mpich(&program, Path::new(&prefix), size);
             assert_eq!(ours.lines(), theirs.lines(), "{size} ranks: {theirs:#?}");
         }
     }
+}
+
+/// The same on our library alone, where MPICH does something else.
+fn goes_well(name: &str, sizes: &[u32]) {
+    let libraries = libraries(name);
+    let program = compile(name, &libraries);
+    for &size in sizes {
+        on_both_wires(&program, &libraries, size);
+    }
+}
+
+/// Runs a program in which no rank finds a failure.
+fn on_both_wires(program: &Path, libraries: &Path, size: u32) -> Ran {
+    let [over_tcp, ours] = ["BAREWIRE_TCP=1", "BAREWIRE_TCP=0"].map(|wire| {
+        let ran = on_ours(program, libraries, size, wire);
+        assert_eq!(ran.code, Some(0), "{size} ranks, {wire}: {ran:#?}");
+        let well = ran.lines().iter().filter(|line| line.ends_with(": 0 failures")).count();
+        assert_eq!(well, size as usize, "{size} ranks, {wire}: {ran:#?}");
+        ran
+    });
+    assert_eq!(ours.lines(), over_tcp.lines(), "{size} ranks");
+    ours
 }
 
 fn on_ours(program: &Path, libraries: &Path, size: u32, wire: &str) -> Ran {

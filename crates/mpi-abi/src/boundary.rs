@@ -511,6 +511,15 @@ pub(crate) fn socket(fd: c_int) -> Result<std::fs::File> {
     own.map(Into::into).map_err(|error| Error::new(Class::Arg, format!("the descriptor {fd}: {error}")))
 }
 
+/// Has a function called when the process exits, or when this library is unloaded.
+pub(crate) fn at_exit(function: extern "C" fn()) {
+    unsafe extern "C" {
+        fn atexit(function: extern "C" fn()) -> c_int;
+    }
+    // SAFETY: the function is there until this library is unloaded, before which it is called.
+    let _ = unsafe { atexit(function) };
+}
+
 /// A block of memory for `MPI_Alloc_mem`, with its size in front.
 pub(crate) fn allocate(size: usize) -> Option<usize> {
     let layout = block(size)?;

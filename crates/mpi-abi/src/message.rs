@@ -15,6 +15,7 @@ use barewire::mpi::error::{Class, Error, Result};
 use barewire::mpi::group::Process;
 use barewire_sys::userbuf::UserBuf;
 use barewire_sys::wirebuf::{Places, WireMut};
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// `count` elements of a datatype at an address.
@@ -299,19 +300,37 @@ pub(crate) fn outcome(source: Option<i32>, status: &tagged::Status) -> Outcome {
 
 #[cold]
 fn failed(mut status: Status, failure: Failure) -> Outcome {
-    let class = match failure {
+    let error = match failure {
         Failure::Truncated { over } => {
             status.set_bytes(status.bytes() - over as i64);
-            Class::Truncate
+            truncated(over)
         }
-        Failure::Lost(_) => Class::ProcAborted,
+        Failure::Lost(_) => Error::new(Class::ProcAborted, failure.to_string()),
         _ => {
             status = Status::EMPTY;
             status.set_cancelled(true);
             return Outcome { status, error: None };
         }
     };
-    Outcome { status, error: Some(Error::new(class, failure.to_string())) }
+    Outcome { status, error: Some(error) }
+}
+
+thread_local! {
+    /// By how many bytes the last message was too long that this thread heard of; 0 if there was none.
+    static TOO_LONG: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The error for a message that was `over` bytes too long. Codes are classes, so how much that is is noted for who asks what the code means.
+#[cold]
+pub(crate) fn truncated(over: u64) -> Error {
+    TOO_LONG.set(over);
+    Error::new(Class::Truncate, Failure::Truncated { over }.to_string())
+}
+
+/// What is known of the last message that was too long.
+pub(crate) fn last_truncated() -> Option<String> {
+    let over = TOO_LONG.get();
+    (over > 0).then(|| format!("; the last one by {over} bytes"))
 }
 
 /// A communicator that the whole job shares, to reach the transport without a lock.

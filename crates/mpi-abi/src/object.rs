@@ -117,6 +117,11 @@ impl Comm {
         self.context.store(context, Ordering::Relaxed);
     }
 
+    /// Marks it as a window's.
+    pub fn make_windows(&self) {
+        self.set_context(self.context() | WINDOW);
+    }
+
     /// The context of the program's messages.
     #[inline]
     pub fn message_context(&self) -> u32 {
@@ -295,6 +300,12 @@ struct Recent {
     era: u64,
     comms: Vec<(MPI_Comm, CommRef)>,
 }
+
+/// The contexts of windows' letters are from here on: one look tells whether there is any.
+pub(crate) const LETTER_CONTEXTS: u32 = WINDOW << 1;
+
+/// Marks the number of a window's communicator; those of others are smaller.
+const WINDOW: u32 = 1 << 30;
 
 /// Communicators a thread remembers.
 const RECENT_MAX: usize = 4;

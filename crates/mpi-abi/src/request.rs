@@ -442,10 +442,18 @@ impl Requests {
     /// Tries to take back an operation.
     pub fn cancel(&mut self, endpoint: &mut Endpoint, tagged: &mut Tagged, handle: usize) -> Result<()> {
         self.check(tagged, handle)?;
-        let under_way = plain_receive::receive(handle).or_else(|| match self.slab.get(handle)?.state {
-            State::Active(under_way) => Some(under_way),
+        let under_way = match (plain_receive::receive(handle), self.slab.get(handle).map(|one| &one.state)) {
+            (Some(receive), _) => Some(receive),
+            (None, Some(State::Active(under_way))) => Some(*under_way),
+            (None, Some(State::Inactive)) => {
+                return Err(Error::new(Class::Request, "the request has not been started"));
+            }
+            (None, Some(State::Task(_))) => {
+                let what = "only sends and receives can be cancelled, each by itself";
+                return Err(Error::new(Class::Request, what));
+            }
             _ => None,
-        });
+        };
         under_way.map(|under_way| tagged.cancel(endpoint, under_way));
         Ok(())
     }

@@ -490,11 +490,14 @@ impl Net {
         std::process::exit(code)
     }
 
+    /// Waits for what this process still sends.
+    pub fn finish_left_behind(&self) -> Result<()> {
+        self.wait("sends the program left behind", |layer| layer.requests.none_left_behind(&mut layer.tagged))
+    }
+
     /// Waits for all processes and for what this one still sends; nothing is sent after this.
     pub fn finalize(&self, world: &Comm) -> Result<()> {
-        self.wait("sends the program left behind", |layer| {
-            layer.requests.none_left_behind(&mut layer.tagged)
-        })?;
+        self.finish_left_behind()?;
         self.ending.store(true, Ordering::Relaxed);
         self.all_gather(world, world.next_tag(), &[])?;
         match &self.line {

@@ -4,7 +4,7 @@
 //! communicators appear when a [`Job`] starts and go when it ends.
 
 use crate::attribute::{AttributeCallbacks, Value};
-use crate::boundary::{MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Op, Standing};
+use crate::boundary::{self, MPI_Comm, MPI_Datatype, MPI_Errhandler, MPI_Group, MPI_Info, MPI_Op, Standing};
 use crate::fault::Errhandler;
 use crate::object::{Comm, CommRef, F90Key, Session, TypeObject, TypeRef, UserOp};
 use crate::rma::Window;
@@ -17,7 +17,7 @@ use barewire::mpi::group::{Group, Process};
 use barewire::mpi::info::Info;
 use barewire::mpi::op::Builtin;
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, Once, OnceLock, PoisonError, RwLock};
 use std::thread::ThreadId;
 use std::time::Instant;
 
@@ -78,10 +78,13 @@ pub(crate) struct World {
 enum Phase {
     Before,
     Running(Arc<Job>),
+    /// All sessions have ended. The connection stays for those that come, and is left when the process exits: only then is it sure
+    /// that there will be none, here and at the others, who need not have as many.
+    Between(Arc<Job>),
     After,
 }
 
-/// What a job is kept running for: it begins with the first of them and ends with the last.
+/// What a job is kept running for.
 #[derive(Default)]
 struct Users {
     /// The program called `MPI_Init`.
@@ -189,23 +192,29 @@ impl World {
         self.stop_unless_used(&users)
     }
 
-    /// `MPI_Session_finalize`: the last one ends a job that nothing else runs for.
+    /// `MPI_Session_finalize`: the last one ends a job after `MPI_Finalize`, and lets it rest where `MPI_Init` may come yet.
     pub fn end_session(&'static self) -> Result<()> {
         let mut users = lock(&self.users);
         users.sessions = users.sessions.saturating_sub(1);
-        self.stop_unless_used(&users)
+        if users.sessions == 0 && !users.initialized { self.rest() } else { self.stop_unless_used(&users) }
     }
 
     /// Starts the job: the communicators appear.
     fn start(&'static self, thread_level: i32) -> Result<i32> {
         let mut phase = self.job.write().unwrap_or_else(PoisonError::into_inner);
+        let main = std::thread::current().id();
         match &*phase {
             Phase::Before => {}
             Phase::Running(job) => return Ok(job.thread_level),
+            Phase::Between(rested) => {
+                let thread_level = rested.thread_level;
+                let job = Job { net: rested.net.clone(), thread_level, main };
+                LASTING.set(self.lasting.get());
+                *phase = Phase::Running(Arc::new(job));
+                return Ok(thread_level);
+            }
             Phase::After => {
-                let what =
-                    "the job has ended: MPI_Finalize was called, or the last session ended before MPI_Init";
-                return Err(Error::new(Class::Other, what));
+                return Err(Error::new(Class::Other, "the job has ended: MPI_Finalize was called"));
             }
         }
         let net = Arc::new(Net::open(thread_level == THREAD_MULTIPLE)?);
@@ -214,11 +223,23 @@ impl World {
         all.set_name(b"MPI_COMM_WORLD");
         let own = Comm::new(&net, 1, Group::new([Process(net.rank)])?, 0);
         own.set_name(b"MPI_COMM_SELF");
-        let main = std::thread::current().id();
         LASTING.set(Some(self.lasting.get_or_init(|| [Arc::new(all), Arc::new(own)])));
         let job = Job { net, thread_level, main };
         *phase = Phase::Running(Arc::new(job));
         Ok(thread_level)
+    }
+
+    /// Lets the job rest until another session begins, or `MPI_Init` is called, or the process exits.
+    fn rest(&'static self) -> Result<()> {
+        let job = self.job()?;
+        job.net.finish_left_behind()?;
+        LASTING.set(None);
+        *self.job.write().unwrap_or_else(PoisonError::into_inner) = Phase::Between(job);
+        CommRef::forget_all();
+        // Where there is no room for it, the process goes without a word.
+        static AT_EXIT: Once = Once::new();
+        AT_EXIT.call_once(|| boundary::at_exit(leave));
+        Ok(())
     }
 
     /// Leaves the other processes and ends the job.
@@ -248,6 +269,7 @@ impl World {
         match &*self.job.read().unwrap_or_else(PoisonError::into_inner) {
             Phase::Running(job) => Ok(job.clone()),
             Phase::Before => Err(Error::new(Class::Other, "MPI_Init has not been called")),
+            Phase::Between(_) => Err(Error::new(Class::Other, "all sessions have ended")),
             Phase::After => Err(Error::new(Class::Other, "MPI_Finalize has been called")),
         }
     }
@@ -259,9 +281,22 @@ impl World {
 
     /// Ends every process of the job.
     pub fn abort(&self, code: i32, why: &str) -> ! {
-        match self.job() {
+        match self.leave_rest().map_or_else(|| self.job(), Ok) {
             Ok(job) => job.net.abort(code, why),
             Err(_) => std::process::exit(code),
+        }
+    }
+
+    /// The job, if it rests; nobody else gets it then.
+    fn leave_rest(&self) -> Option<Arc<Job>> {
+        // Whoever holds the lock is starting or ending something, and is not resting.
+        let mut phase = self.job.try_write().ok()?;
+        match std::mem::replace(&mut *phase, Phase::After) {
+            Phase::Between(job) => Some(job),
+            other => {
+                *phase = other;
+                None
+            }
         }
     }
 
@@ -381,6 +416,16 @@ impl World {
     pub fn error_string(&self, code: i32) -> String {
         lock(&self.codes).string(code).unwrap_or_default().to_owned()
     }
+}
+
+/// Leaves the other processes when the process exits after its last session, as `MPI_Finalize` does.
+extern "C" fn leave() {
+    // A panic cannot go further than this, and there is nobody to tell an error to.
+    let _ = std::panic::catch_unwind(|| {
+        let world = world();
+        let (job, all) = (world.leave_rest()?, world.lasting.get()?);
+        job.net.finalize(&all[0]).ok()
+    });
 }
 
 /// Locks; a panic in another thread leaves nothing half done that matters here.

@@ -264,12 +264,14 @@ pub(crate) fn reduce(comm: &Comm, operands: Operands, count: i64, root: Root) ->
 }
 
 /// `MPI_Allreduce`.
-pub(crate) fn allreduce(operands: Operands, count: i64) -> Result<Job> {
+pub(crate) fn allreduce(comm: &Comm, operands: Operands, count: i64) -> Result<Job> {
+    in_one_place(comm, operands.mine)?;
     operands.read(count, count).map(Job::Allreduce)
 }
 
 /// `MPI_Reduce_scatter` and `MPI_Reduce_scatter_block`.
 pub(crate) fn reduce_scatter(comm: &Comm, operands: Operands, counts: Vec<i64>) -> Result<Job> {
+    in_one_place(comm, operands.mine)?;
     if let Some(count) = counts.iter().find(|count| **count < 0) {
         return Err(Error::new(Class::Count, format!("count is {count}")));
     }
@@ -299,6 +301,16 @@ pub(crate) fn exscan(comm: &Comm, operands: Operands, count: i64) -> Result<Job>
         operands.read(count, count)?
     };
     Ok(Job::Exscan(operation))
+}
+
+/// An error for `MPI_IN_PLACE` between two groups: what comes out there is not what goes in here.
+fn in_one_place(comm: &Comm, mine: Memory) -> Result<()> {
+    match comm.remote() {
+        Some(_) if mine.is_in_place() => {
+            Err(Error::new(Class::Buffer, "MPI_IN_PLACE has no meaning between two groups"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn one_group(comm: &Comm) -> Result<()> {

@@ -24,7 +24,7 @@ pub(crate) use near::Edges;
 pub(crate) use reducer::Reducer;
 
 use crate::boundary::{MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request, Memory, Out, Scratch};
-use crate::message::{Partner, sink, source};
+use crate::message::{Partner, sink, source, truncated};
 use crate::object::{Comm, TypeRef};
 use crate::request::Plan;
 use crate::shim::pack::usable;
@@ -270,9 +270,7 @@ impl Call {
         match status.failure {
             None => Ok(()),
             Some(Failure::Lost(peer)) => Err(send_error(SendError::Lost(peer))),
-            Some(failure @ Failure::Truncated { .. }) => {
-                Err(Error::new(Class::Truncate, failure.to_string()))
-            }
+            Some(Failure::Truncated { over }) => Err(truncated(over)),
             Some(failure) => Err(Error::new(Class::Other, failure.to_string())),
         }
     }
@@ -462,7 +460,7 @@ impl Data {
     /// More came than there is room for.
     #[cold]
     fn too_long(over: usize) -> Error {
-        Error::new(Class::Truncate, Failure::Truncated { over: over as u64 }.to_string())
+        truncated(over as u64)
     }
 
     /// Bytes of a scratch area.

@@ -153,9 +153,12 @@ impl Window {
         if only_reads && result.is_none() {
             return Err(Error::new(Class::Op, "MPI_NO_OP is for those who want the old value"));
         }
+        let given = (!only_reads).then_some((memory, count, datatype));
+        for elements in given.iter().chain(&result).filter(|elements| elements.2 != target.datatype) {
+            same_basic(elements, &target)?;
+        }
         if let Some(direct) = &self.direct {
-            let mine = (!only_reads).then_some((memory, count, datatype));
-            self.accumulate_direct(direct, mine, result, &target, (builtin, op))?;
+            self.accumulate_direct(direct, given, result, &target, (builtin, op))?;
             return Ok(Started::default());
         }
         let data = if only_reads { nothing() } else { Buffer::new(memory, count, datatype)? };
@@ -255,6 +258,23 @@ impl Window {
             }
             ended
         })
+    }
+}
+
+/// An error unless elements are of the basic type that the target's are of.
+#[cold]
+fn same_basic(&(_, count, datatype): &Elements, target: &Target) -> Result<()> {
+    let (mine, theirs) = (world().datatype(datatype)?, world().datatype(target.datatype)?);
+    let (mine, theirs) = (&mine.datatype, &theirs.datatype);
+    let is_empty = count == 0 || target.count == 0 || mine.size() == 0 || theirs.size() == 0;
+    match (mine.uniform(), theirs.uniform()) {
+        _ if is_empty => Ok(()),
+        (Some(mine), Some(theirs)) if mine == theirs => Ok(()),
+        (Some(mine), Some(theirs)) => {
+            let what = format!("the elements are {} here and {} at the target", mine.name(), theirs.name());
+            Err(Error::new(Class::Type, what))
+        }
+        _ => Err(Error::new(Class::Type, "the elements are of different types")),
     }
 }
 

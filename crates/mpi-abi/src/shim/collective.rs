@@ -258,7 +258,8 @@ pub(crate) fn allreduce<N: Number>(
         }
     }
     let operands = Operands { mine: sendbuf, into: recvbuf, datatype, op };
-    Ok(how.run(comm, entry::allreduce(operands, count.into())?)?)
+    let object = world().comm(comm)?;
+    Ok(how.run(comm, entry::allreduce(&object, operands, count.into())?)?)
 }
 
 /// `MPI_Reduce_scatter`.

@@ -218,14 +218,15 @@ fn dup(comm: MPI_Comm, hints: Info, newcomm: Out<MPI_Comm>) -> Result<(), Fault>
     Ok(newcomm.put(MPI_Comm(world().comms.insert(copy)))?)
 }
 
-/// A communicator of the same processes for something else than the program's own messages.
+/// A communicator of the same processes for a window.
 pub(crate) fn own_copy(comm: MPI_Comm) -> Result<Comm> {
     let parent = world().comm(comm)?;
     if parent.remote().is_some() {
         return Err(Error::new(Class::Comm, "it is an intercommunicator"));
     }
-    let context = agree(&parent)?;
-    Ok(Comm::new(&parent.net, context, parent.group.clone(), parent.rank))
+    let copy = Comm::new(&parent.net, agree(&parent)?, parent.group.clone(), parent.rank);
+    copy.make_windows();
+    Ok(copy)
 }
 
 /// A copy of a communicator that has no number yet.

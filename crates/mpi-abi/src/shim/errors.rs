@@ -3,6 +3,7 @@
 use super::shims;
 use crate::boundary::{Callback, MPI_Comm, MPI_Errhandler, MPI_File, MPI_Session, Out, OutText, Text};
 use crate::fault::{Errhandler, Fault, raise};
+use crate::message::last_truncated;
 use crate::world::{bad, lock, world};
 use barewire::mpi::error::{Class, Error, Result};
 use std::ffi::c_int;
@@ -79,7 +80,10 @@ shims! {
     }
 
     fn PMPI_Error_string(errorcode: c_int, string: OutText, resultlen: Out<c_int>) {
-        let text = lock(&world().codes).string(errorcode)?.to_owned();
+        let mut text = lock(&world().codes).string(errorcode)?.to_owned();
+        if errorcode == Class::Truncate as c_int {
+            text.extend(last_truncated());
+        }
         resultlen.put(string.put(text.as_bytes(), ERROR_STRING_MAX)? as c_int)?
     }
 

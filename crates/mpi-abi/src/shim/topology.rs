@@ -275,8 +275,17 @@ fn dist_graph(comm: MPI_Comm) -> Result<DistGraph> {
 fn weights(list: List<c_int>, len: i64) -> Result<Option<Vec<c_int>>> {
     match list.address() {
         UNWEIGHTED => Ok(None),
-        WEIGHTS_EMPTY => Ok(Some(Vec::new())),
-        _ => list.to_vec(len).map(Some),
+        WEIGHTS_EMPTY if len == 0 => Ok(Some(Vec::new())),
+        WEIGHTS_EMPTY => {
+            Err(Error::new(Class::Arg, format!("MPI_WEIGHTS_EMPTY is for no edges, not for {len}")))
+        }
+        _ => {
+            let weights = list.to_vec(len)?;
+            match weights.iter().find(|weight| **weight < 0) {
+                Some(weight) => Err(Error::new(Class::Arg, format!("an edge has the weight {weight}"))),
+                None => Ok(Some(weights)),
+            }
+        }
     }
 }
 

@@ -60,17 +60,21 @@ shims! {
     }
 
     fn PMPI_Win_fence(assert: c_int, win: MPI_Win) on win {
-        find(win)?.fence(assert)?
+        let window = find(win)?;
+        check_assert(assert, NOSTORE | NOPUT | NOPRECEDE | NOSUCCEED)?;
+        window.fence(assert)?
     }
 
     fn PMPI_Win_post(group: MPI_Group, assert: c_int, win: MPI_Win) on win {
-        let _ = assert;
-        find(win)?.post_to(&world().group(group)?)?
+        let window = find(win)?;
+        check_assert(assert, NOCHECK | NOSTORE | NOPUT)?;
+        window.post_to(&world().group(group)?)?
     }
 
     fn PMPI_Win_start(group: MPI_Group, assert: c_int, win: MPI_Win) on win {
-        let _ = assert;
-        find(win)?.start_to(&world().group(group)?)?
+        let window = find(win)?;
+        check_assert(assert, NOCHECK)?;
+        window.start_to(&world().group(group)?)?
     }
 
     fn PMPI_Win_complete(win: MPI_Win) on win {
@@ -86,8 +90,8 @@ shims! {
     }
 
     fn PMPI_Win_lock(lock_type: c_int, rank: c_int, assert: c_int, win: MPI_Win) on win {
-        let _ = assert;
         let window = find(win)?;
+        check_assert(assert, NOCHECK)?;
         if rank != PROC_NULL {
             window.lock(lock_type, rank)?
         }
@@ -101,8 +105,9 @@ shims! {
     }
 
     fn PMPI_Win_lock_all(assert: c_int, win: MPI_Win) on win {
-        let _ = assert;
-        find(win)?.lock_all()?
+        let window = find(win)?;
+        check_assert(assert, NOCHECK)?;
+        window.lock_all()?
     }
 
     fn PMPI_Win_unlock_all(win: MPI_Win) on win {
@@ -141,7 +146,8 @@ shims! {
 
     fn PMPI_Win_shared_query(win: MPI_Win, rank: c_int, size: Out<i64>, disp_unit: Out<c_int>, baseptr: OutWord) on win {
         let shape = shared(win, rank)?;
-        disp_unit.put(shape.unit as c_int)?;
+        let narrow = |_| Error::new(Class::ValueTooLarge, format!("the unit is {} bytes; MPI_Win_shared_query_c can say that", shape.unit));
+        disp_unit.put(c_int::try_from(shape.unit).map_err(narrow)?)?;
         size.put(shape.size)?;
         baseptr.put(shape.base)?
     }
@@ -187,6 +193,25 @@ shims! {
     fn PMPI_Win_call_errhandler(win: MPI_Win, errorcode: c_int) on win {
         find(win)?;
         raise(world(), win.into(), "MPI_Win_call_errhandler", &Fault::Code(errorcode));
+    }
+}
+
+/// The standard's `MPI_MODE_NOCHECK` and its like.
+const NOCHECK: c_int = 1024;
+const NOPRECEDE: c_int = 2048;
+const NOPUT: c_int = 4096;
+const NOSTORE: c_int = 8192;
+const NOSUCCEED: c_int = 16384;
+
+/// An error unless the program asserts only what it may here.
+#[inline]
+fn check_assert(assert: c_int, allowed: c_int) -> Result<()> {
+    match assert & !allowed {
+        0 => Ok(()),
+        wrong => {
+            let what = format!("assert is {assert:#x}, of which {wrong:#x} has no meaning here");
+            Err(Error::new(Class::Assert, what))
+        }
     }
 }
 

@@ -105,6 +105,39 @@ static void communicators(void) {
     FAILS(MPI_Type_size(MPI_DATATYPE_NULL, &bytes), MPI_ERR_TYPE);
 }
 
+/* What is combined is of one type everywhere, and asserts are those that mean something. */
+static void windows_with_rules(MPI_Win win) {
+    int next = (rank + 1) % size;
+    float result[4];
+    long number = 1;
+    int data[4] = {0}, old[4];
+    MPI_Datatype comb;
+    MPI_Type_vector(2, 1, 2, MPI_INT, &comb);
+    MPI_Type_commit(&comb);
+    CHECK(MPI_Win_fence(MPI_MODE_NOPRECEDE, win) == MPI_SUCCESS);
+    FAILS(MPI_Accumulate(data, 2, MPI_INT, next, 0, 2, MPI_FLOAT, MPI_SUM, win), MPI_ERR_TYPE);
+    FAILS(MPI_Accumulate(data, 2, MPI_INT, next, 0, 1, MPI_DOUBLE, MPI_SUM, win), MPI_ERR_TYPE);
+    FAILS(MPI_Accumulate(data, 2, MPI_INT, next, 0, 2, MPI_FLOAT, MPI_REPLACE, win), MPI_ERR_TYPE);
+    FAILS(MPI_Accumulate(&number, 1, MPI_LONG, next, 0, 1, MPI_INT64_T, MPI_SUM, win), MPI_ERR_TYPE);
+    FAILS(MPI_Accumulate(data, 1, comb, next, 0, 2, MPI_FLOAT, MPI_SUM, win), MPI_ERR_TYPE);
+    FAILS(MPI_Get_accumulate(data, 1, MPI_INT, result, 1, MPI_FLOAT, next, 0, 1, MPI_INT, MPI_SUM, win), MPI_ERR_TYPE);
+    FAILS(MPI_Get_accumulate(NULL, 0, MPI_DATATYPE_NULL, result, 1, MPI_FLOAT, next, 0, 1, MPI_INT, MPI_NO_OP, win), MPI_ERR_TYPE);
+    CHECK(MPI_Accumulate(data, 1, comb, next, 0, 2, MPI_INT, MPI_SUM, win) == MPI_SUCCESS);
+    CHECK(MPI_Accumulate(data, 0, MPI_INT, next, 0, 0, MPI_FLOAT, MPI_SUM, win) == MPI_SUCCESS);
+    CHECK(MPI_Get_accumulate(NULL, 0, MPI_DATATYPE_NULL, old, 2, MPI_INT, next, 0, 1, comb, MPI_NO_OP, win) == MPI_SUCCESS);
+    MPI_Type_free(&comb);
+    FAILS(MPI_Win_fence(MPI_MODE_NOCHECK, win), MPI_ERR_ASSERT);
+    FAILS(MPI_Win_fence(-1, win), MPI_ERR_ASSERT);
+    CHECK(MPI_Win_fence(MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOSUCCEED, win) == MPI_SUCCESS);
+    FAILS(MPI_Win_post(MPI_GROUP_EMPTY, MPI_MODE_NOPRECEDE, win), MPI_ERR_ASSERT);
+    FAILS(MPI_Win_start(MPI_GROUP_EMPTY, MPI_MODE_NOPUT, win), MPI_ERR_ASSERT);
+    FAILS(MPI_Win_lock(MPI_LOCK_SHARED, next, MPI_MODE_NOSTORE, win), MPI_ERR_ASSERT);
+    FAILS(MPI_Win_lock_all(1 << 30, win), MPI_ERR_ASSERT);
+    CHECK(MPI_Win_post(MPI_GROUP_EMPTY, MPI_MODE_NOCHECK | MPI_MODE_NOSTORE | MPI_MODE_NOPUT, win) == MPI_SUCCESS);
+    CHECK(MPI_Win_start(MPI_GROUP_EMPTY, MPI_MODE_NOCHECK, win) == MPI_SUCCESS);
+    CHECK(MPI_Win_complete(win) == MPI_SUCCESS && MPI_Win_wait(win) == MPI_SUCCESS);
+}
+
 static void windows(void) {
     static int two[2][16];
     double value = 1, old, expected = 0;
@@ -130,8 +163,13 @@ static void windows(void) {
     FAILS(MPI_Fetch_and_op(two[0], two[1], pair, next, 0, MPI_SUM, win), MPI_ERR_TYPE);
     MPI_Type_free(&pair);
     MPI_Win_unlock(next, win);
+    windows_with_rules(win);
     MPI_Win_free(&win);
     CHECK(win == MPI_WIN_NULL);
+    MPI_Win_create(two, sizeof two, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    windows_with_rules(win);
+    MPI_Win_free(&win);
 
     /* Memory attached in two parts is one; what is not attached is told at the next flush. */
     int mine[32], back[32];
@@ -194,9 +232,92 @@ static void requests(void) {
     MPI_Request_free(&request);
     FAILS(MPI_Precv_init(data, 4, 1, MPI_INT, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &request), MPI_ERR_RANK);
     FAILS(MPI_Precv_init(data, 4, 1, MPI_INT, 0, MPI_ANY_TAG, MPI_COMM_WORLD, MPI_INFO_NULL, &request), MPI_ERR_TAG);
+    /* What is no send and no receive cannot be cancelled, nor what has not begun. */
+    MPI_Iallreduce(&number, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+    FAILS(MPI_Cancel(&request), MPI_ERR_REQUEST);
+    CHECK(MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && sum == size * (size - 1) / 2);
+    MPI_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    FAILS(MPI_Cancel(&request), MPI_ERR_REQUEST);
+    MPI_Start(&request);
+    FAILS(MPI_Cancel(&request), MPI_ERR_REQUEST);
+    CHECK(MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS);
+    MPI_Request_free(&request);
+    MPI_Recv_init(data, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, &request);
+    FAILS(MPI_Cancel(&request), MPI_ERR_REQUEST);
+    MPI_Request_free(&request);
+    request = MPI_REQUEST_NULL;
+    FAILS(MPI_Cancel(&request), MPI_ERR_REQUEST);
     /* Operations are for types of Fortran 90 too. */
     MPI_Type_create_f90_integer(9, &nine);
     CHECK(MPI_Allreduce(&number, &sum, 1, nine, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS && sum == size * (size - 1) / 2);
+}
+
+/* What does not fit a number is said to be so. */
+static void limits(void) {
+    MPI_Datatype large;
+    MPI_Status status;
+    MPI_Count many;
+    int number = -7, place, data[2] = {0}, other[2];
+    MPI_Type_contiguous(1 << 30, MPI_INT, &large);
+    MPI_Type_commit(&large);
+    FAILS(MPI_Pack_size(1, large, MPI_COMM_WORLD, &number), MPI_ERR_VALUE_TOO_LARGE);
+    FAILS(MPI_Pack_size(0x7fffffff, MPI_DOUBLE, MPI_COMM_WORLD, &number), MPI_ERR_VALUE_TOO_LARGE);
+    CHECK(number == -7);
+    CHECK(class_of(MPI_Pack_size_c((MPI_Count)1 << 62, MPI_DOUBLE, MPI_COMM_WORLD, &many)) != MPI_SUCCESS);
+    CHECK(MPI_Type_size(large, &number) == MPI_SUCCESS && number == MPI_UNDEFINED);
+    MPI_Status_set_elements_c(&status, MPI_BYTE, (MPI_Count)3 << 30);
+    CHECK(MPI_Get_count(&status, MPI_BYTE, &number) == MPI_SUCCESS && number == MPI_UNDEFINED);
+    CHECK(MPI_Get_elements(&status, MPI_BYTE, &number) == MPI_SUCCESS && number == MPI_UNDEFINED);
+    CHECK(MPI_Get_count(&status, MPI_INT, &number) == MPI_SUCCESS && number == 3 << 28);
+    CHECK(MPI_Get_elements_c(&status, MPI_BYTE, &many) == MPI_SUCCESS && many == (MPI_Count)3 << 30);
+    place = 0x7fffffff;
+    FAILS(MPI_Pack(data, 1, MPI_INT, other, 0x7fffffff, &place, MPI_COMM_WORLD), MPI_ERR_TRUNCATE);
+    place = -4;
+    FAILS(MPI_Unpack(data, 8, &place, other, 1, MPI_INT, MPI_COMM_WORLD), MPI_ERR_TRUNCATE);
+    CHECK(place == -4);
+    MPI_Type_free(&large);
+    MPI_Win win;
+    void *base;
+    MPI_Aint size_there;
+    MPI_Win_allocate_c(8, (MPI_Aint)1 << 32, MPI_INFO_NULL, MPI_COMM_SELF, &base, &win);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    FAILS(MPI_Win_shared_query(win, 0, &size_there, &number, &base), MPI_ERR_VALUE_TOO_LARGE);
+    MPI_Win_free(&win);
+}
+
+/* A message that is too long: its beginning arrives, and how much is missing can be asked for. */
+static void too_long(void) {
+    int data[4] = {1, 2, 3, 4}, part[2] = {0}, len;
+    char text[MPI_MAX_ERROR_STRING];
+    MPI_Status status;
+    MPI_Request requests[2];
+    MPI_Isend(data, 4, MPI_INT, rank, 3, MPI_COMM_WORLD, &requests[0]);
+    FAILS(MPI_Recv(part, 1, MPI_INT, rank, 3, MPI_COMM_WORLD, &status), MPI_ERR_TRUNCATE);
+    MPI_Error_string(MPI_ERR_TRUNCATE, text, &len);
+    CHECK(strstr(text, " 12 bytes") && len == (int)strlen(text) && part[0] == 1 && part[1] == 0);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    MPI_Status each[2];
+    MPI_Irecv(part, 2, MPI_INT, rank, 4, MPI_COMM_WORLD, &requests[0]);
+    MPI_Isend(data, 4, MPI_INT, rank, 4, MPI_COMM_WORLD, &requests[1]);
+    FAILS(MPI_Waitall(2, requests, each), MPI_ERR_IN_STATUS);
+    CHECK(class_of(each[0].MPI_ERROR) == MPI_ERR_TRUNCATE);
+    MPI_Error_string(each[0].MPI_ERROR, text, &len);
+    CHECK(strstr(text, " 8 bytes") && part[1] == 2);
+}
+
+static void weights(void) {
+    int edges[2] = {rank, rank}, degree = 2, negative[2] = {1, -1}, good[2] = {1, 0}, found[2], ends[2];
+    MPI_Comm made, comm = MPI_COMM_WORLD;
+    FAILS(MPI_Dist_graph_create_adjacent(comm, 2, edges, negative, 2, edges, good, MPI_INFO_NULL, 0, &made), MPI_ERR_ARG);
+    FAILS(MPI_Dist_graph_create_adjacent(comm, 2, edges, good, 2, edges, MPI_WEIGHTS_EMPTY, MPI_INFO_NULL, 0, &made), MPI_ERR_ARG);
+    FAILS(MPI_Dist_graph_create(comm, 1, &rank, &degree, edges, negative, MPI_INFO_NULL, 0, &made), MPI_ERR_ARG);
+    FAILS(MPI_Dist_graph_create(comm, 1, &rank, &degree, edges, MPI_WEIGHTS_EMPTY, MPI_INFO_NULL, 0, &made), MPI_ERR_ARG);
+    CHECK(MPI_Dist_graph_create_adjacent(comm, 0, NULL, MPI_WEIGHTS_EMPTY, 0, NULL, MPI_WEIGHTS_EMPTY, MPI_INFO_NULL, 0, &made) ==
+          MPI_SUCCESS);
+    MPI_Comm_free(&made);
+    MPI_Dist_graph_create_adjacent(comm, 2, edges, good, 2, edges, good, MPI_INFO_NULL, 0, &made);
+    CHECK(MPI_Dist_graph_neighbors(made, 2, ends, found, 0, NULL, MPI_UNWEIGHTED) == MPI_SUCCESS && found[0] == 1 && found[1] == 0);
+    MPI_Comm_free(&made);
 }
 
 /* Only within one group. */
@@ -213,6 +334,11 @@ static void groups(void) {
     FAILS(MPI_Comm_create_group(between, group, 1, &made), MPI_ERR_COMM);
     FAILS(MPI_Dist_graph_create_adjacent(between, 0, NULL, MPI_UNWEIGHTED, 0, NULL, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &made),
           MPI_ERR_COMM);
+    MPI_Request request;
+    int value = 1;
+    FAILS(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_SUM, between), MPI_ERR_BUFFER);
+    FAILS(MPI_Iallreduce(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_SUM, between, &request), MPI_ERR_BUFFER);
+    FAILS(MPI_Reduce_scatter_block(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_SUM, between), MPI_ERR_BUFFER);
     MPI_Group_free(&group);
     MPI_Comm_free(&between);
     MPI_Comm_free(&half);
@@ -228,6 +354,9 @@ int main(void) {
     communicators();
     windows();
     requests();
+    limits();
+    too_long();
+    weights();
     groups();
     printf("rank %d: %d failures\n", rank, failures);
     MPI_Finalize();
