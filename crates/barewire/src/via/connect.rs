@@ -330,7 +330,7 @@ impl Engine {
         let (port, len) = (wire::port(Kind::Resolved, false), 24 + key.map_or(0, |key| key.len()));
         // If the peer is gone, nobody needs the key.
         let _ = core.reply_with(from, port, handle, len, |wire| {
-            wire.write_words(&[u64::from(back), right as u64, u64::from(key.is_some())]);
+            wire.write_words(&[wire::pair(back, to), right as u64, u64::from(key.is_some())]);
             key.iter().for_each(|key| {
                 wire.write(key);
             });
@@ -361,15 +361,17 @@ impl Engine {
         if packet.read_words(&mut words) < 3 {
             return None;
         }
-        let id = self.connected_with(words[0] as u32, packet.from)?;
+        let (back, to) = wire::split(words[0]);
+        let id = self.connected_with(back, packet.from)?;
         let mut bytes = [0; 24];
         let whole = packet.read(&mut bytes) == 24;
         let key = barewire_core::region::Key::from_bytes(bytes);
         // A key to somebody else's memory is not the other end's to give.
         let key = (words[2] == 1 && whole && key.owner == packet.from).then_some(key);
-        let entry = self.vis.get_mut(id)?;
-        entry.resolving = false;
-        entry.keys.insert((packet.imm, words[1] as u8), key);
+        // What nobody asked for is not kept, or a peer could fill our memory with it; nor what a connection before this one asked.
+        let entry = self.vis.get_mut(id).filter(|entry| entry.remote == to)?;
+        let what = entry.asked.take_if(|asked| (asked.0, u64::from(asked.1)) == (packet.imm, words[1]))?;
+        entry.keys.insert(what, key);
         self.advance(core, id);
         Some(())
     }

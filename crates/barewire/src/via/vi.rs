@@ -42,7 +42,8 @@ pub(super) struct ViEntry {
     pub tries: u32,
     /// Access to the other end's memory, by handle and right: write is 0, read is 1.
     pub keys: HashMap<(u64, u8), Option<Key>>,
-    pub resolving: bool,
+    /// The handle and right that the other end was asked about and has not answered.
+    pub asked: Option<(u64, u8)>,
 
     pub receives: VecDeque<Box<Descriptor>>,
     /// Receives posted here since the connection began, and how many the other end knows of.
@@ -121,7 +122,7 @@ impl ViEntry {
             resume_at: None,
             tries: 0,
             keys: HashMap::new(),
-            resolving: false,
+            asked: None,
             receives: VecDeque::new(),
             posted: 0,
             advertised: 0,
@@ -180,7 +181,7 @@ impl ViEntry {
         (self.number, self.received, self.whole, self.told) = (0, 0, 0, 0);
         (self.tries, self.resume_at) = (0, None);
         self.keys.clear();
-        self.resolving = false;
+        self.asked = None;
         self.verdict = Some(Ok(()));
     }
 

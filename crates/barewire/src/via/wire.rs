@@ -29,9 +29,9 @@ pub(super) enum Kind {
     Withdraw = 7,
     /// The connection ends: to VI; from VI.
     Bye = 8,
-    /// Asks for access to memory: to VI; imm = handle; rights.
+    /// Asks for access to memory: to VI and from VI; imm = handle; rights.
     Resolve = 9,
-    /// Access, or not: to VI; imm = handle; rights, whether, and the region's key.
+    /// Access, or not: to VI and from VI; imm = handle; rights, whether, and the region's key.
     Resolved = 10,
 }
 

@@ -49,6 +49,7 @@ for_every_wire! {
     other_tags_set_a_status_and_touch_nothing
     rdma_is_checked_by_the_owner
     a_revoked_tag_opens_nothing
+    an_answer_that_nobody_asked_for_is_not_kept
     a_refusal_may_be_reported_without_breaking
     a_message_too_long_for_its_descriptor_breaks_the_connection
     disconnecting_flushes_everything_at_both_ends
