@@ -22,6 +22,8 @@ pub(super) struct ViEntry {
     pub remote: u32,
     /// The discriminator of the connection that was asked for.
     pub discriminator: u64,
+    /// Whether it was asked for as an equal, not as a client.
+    pub equal: bool,
     /// How asking for a connection ended, until somebody looks.
     pub verdict: Option<Result<(), ConnectError>>,
 
@@ -112,6 +114,7 @@ impl ViEntry {
             peer: Peer(u32::MAX),
             remote: 0,
             discriminator: 0,
+            equal: false,
             verdict: None,
             sends: VecDeque::new(),
             streaming: None,
@@ -139,6 +142,13 @@ impl ViEntry {
     #[inline(always)]
     pub fn is_connected_to(&self, peer: Peer) -> bool {
         self.state == ViState::Connected && self.peer == peer
+    }
+
+    /// Whether it waits to be connected as an equal.
+    pub fn waits_for(&self, peer: Peer, discriminator: u64) -> bool {
+        self.state == ViState::Connecting
+            && self.equal
+            && (self.peer, self.discriminator) == (peer, discriminator)
     }
 
     /// Connected, or about to be.

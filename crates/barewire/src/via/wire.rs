@@ -21,7 +21,7 @@ pub(super) enum Kind {
     Nak = 3,
     /// Wants to connect, as a client: imm = discriminator; VI, attributes, posted.
     Connect = 4,
-    /// The server's word: to VI and from VI; imm = verdict; posted.
+    /// The server's word: to VI and from VI; imm = verdict; posted, discriminator.
     Answer = 5,
     /// Wants to connect, as a peer: like `Connect`.
     Meet = 6,

@@ -28,6 +28,9 @@ use wires::{PATIENCE, Wires};
 for_every_wire! {
     clients_find_their_servers_by_discriminator
     concurrent_discriminators_match
+    two_vis_of_one_nic_connect_as_equals
+    a_client_and_an_equal_are_not_taken_for_each_other
+    an_answer_to_an_earlier_request_is_not_taken
     attributes_must_agree
     a_request_that_nobody_takes_is_withdrawn
     messages_of_every_length_go_through_any_segments
