@@ -26,6 +26,8 @@ pub enum What {
     Idle,
     /// Connected, and the survivor asleep in a wait.
     Asleep,
+    /// Like that, and a child that the victim has started keeps its sockets open.
+    Kept,
     /// A stream of short messages.
     Stream,
     /// A long message.
@@ -61,11 +63,12 @@ pub struct Step {
     pub side: Side,
 }
 
-const NAMES: [(&str, What); 14] = [
+const NAMES: [(&str, What); 15] = [
     ("join", What::Join),
     ("open", What::Open),
     ("idle", What::Idle),
     ("asleep", What::Asleep),
+    ("kept", What::Kept),
     ("stream", What::Stream),
     ("long", What::Long),
     ("full", What::Full),
@@ -105,7 +108,9 @@ pub fn cases() -> Vec<Case> {
     for (name, what) in NAMES {
         for wire in ["shm", "tcp"] {
             let sides: &[&str] = match what {
-                What::Join | What::Open | What::Idle | What::Asleep | What::Direct => &["receives"],
+                What::Join | What::Open | What::Idle | What::Asleep | What::Kept | What::Direct => {
+                    &["receives"]
+                }
                 What::LastWords => &["sends"],
                 _ => &["sends", "receives"],
             };
@@ -115,6 +120,7 @@ pub fn cases() -> Vec<Case> {
                         What::Join | What::Open => blow != Blow::KillUnseen,
                         What::LastWords => blow != Blow::Stop,
                         What::Direct => wire == "shm",
+                        What::Kept => wire == "shm" && blow != Blow::Stop,
                         _ => true,
                     };
                     if sensible {
@@ -196,6 +202,11 @@ fn strike(wire: &str, what: &str, side: &str, blow: Blow) {
     // While the agent is stopped nobody reads what ranks print, and they are through before it matters.
     stage.await_note("after");
     drop(agent);
+    if what == "kept" {
+        let child = stage.number("child") as u32;
+        assert!(state_of(child).is_some(), "the child outlives the victim");
+        signal(child, "KILL");
+    }
     stage.end();
 }
 
