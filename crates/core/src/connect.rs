@@ -8,6 +8,7 @@ use barewire_sys::bell::Ringer;
 use barewire_sys::credentials;
 use barewire_sys::ring::RingMemory;
 use barewire_sys::rustix::io::Errno;
+use barewire_sys::rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
 
 use crate::Peer;
 use crate::endpoint::Endpoint;
@@ -136,10 +137,12 @@ impl Endpoint {
     /// A ring was handed over: from now on packets go through it.
     pub(crate) fn open_ring(&mut self, to: Peer, memory: RingMemory, socket: local::Dialled) {
         let _ = self.poller.add(&socket.fd, Source::RingTx(to));
+        let process = credentials::of(&socket.fd).ok().and_then(|who| who.pid);
         let choice = "shm: it is on the same host".to_owned();
         let ring = Box::new(RingTx::new(memory, Some(socket)));
         self.open_shuttle(to, ring.memory(), (self.me, to));
         self.open_tx(to, Tx::Ring(ring), choice);
+        self.watch_process(to, process);
     }
 
     /// A ring has been made by the one for the other: the pair's shuttle is in it, or in that of the other direction. Endpoints at large
@@ -223,6 +226,12 @@ impl Endpoint {
             Source::Guest(which) => self.attend_guest(which),
             Source::Dial(peer) => self.go_on_dialling(peer),
             Source::Tcp(peer) => self.attend_tcp(peer),
+            Source::Process(peer) => {
+                // The number may be somebody else's since.
+                if self.peers[peer.index()].watch.as_ref().is_some_and(local::has_ended) {
+                    self.process_ended(peer);
+                }
+            }
             Source::RingRx(peer) => {
                 let slot = self.inbound.iter_mut().find(|slot| slot.peer == peer);
                 if let Some(Rx::Ring(ring)) =
@@ -255,6 +264,45 @@ impl Endpoint {
         self.note_end(peer, "its process ended or closed the connection".to_owned());
         if !self.inbound.iter().any(|slot| slot.peer == peer) {
             self.lose(peer, String::new());
+        }
+    }
+
+    /// Has the poller say when a neighbour's process ends. Usually its sockets say so, but a child that it forked may keep them open.
+    fn watch_process(&mut self, peer: Peer, process: Option<Pid>) {
+        let entry = &mut self.peers[peer.index()];
+        let Some(pid) = process.filter(|pid| entry.watch.is_none() && *pid != getpid()) else { return };
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(watch) if self.poller.add(&watch, Source::Process(peer)).is_ok() => entry.watch = Some(watch),
+            Err(Errno::SRCH) => self.process_ended(peer),
+            // No room for one more descriptor, or a kernel without: its sockets have to do.
+            _ => {}
+        }
+    }
+
+    /// A neighbour's process has ended. What it sent before is taken first, as if it had closed its sockets.
+    #[cold]
+    fn process_ended(&mut self, peer: Peer) {
+        self.let_everybody_in();
+        match self.inbound_of(peer).map(|slot| (&mut slot.ready, slot.inbound.as_deref_mut())) {
+            // Its packets are being handled right now: the poller will say it again.
+            Some((_, None)) => return,
+            Some((ready, Some(link))) => {
+                *ready = true;
+                if let Rx::Ring(ring) = &mut link.rx {
+                    ring.closing = true;
+                }
+            }
+            None => {}
+        }
+        self.unwatch_process(peer);
+        if matches!(self.peers[peer.index()].tx, Tx::Ring(_)) {
+            self.close_tx(peer);
+        }
+    }
+
+    fn unwatch_process(&mut self, peer: Peer) {
+        if let Some(watch) = self.peers[peer.index()].watch.take() {
+            self.poller.remove(&watch);
         }
     }
 
@@ -327,9 +375,11 @@ impl Endpoint {
         // It may have left already; what it sent before is in the ring all the same.
         let _ = local::welcome(&socket, &self.identity.key, bytes, &self.bell);
         self.poller.add(&socket, Source::RingRx(from)).ok()?;
-        self.peers[from.index()].process = credentials::of(&socket).ok().and_then(|who| who.pid);
+        let process = credentials::of(&socket).ok().and_then(|who| who.pid);
+        self.peers[from.index()].process = process;
         self.open_shuttle(from, &memory, (from, self.me));
         self.add_inbound(from, Rx::Ring(RingRx::new(memory, Some((socket, ringer)))));
+        self.watch_process(from, process);
         Some(())
     }
 
@@ -405,6 +455,7 @@ impl Endpoint {
     pub(crate) fn lose(&mut self, peer: Peer, reason: String) {
         self.connecting.retain(|&other| other != peer);
         self.close_datagram_link(peer);
+        self.unwatch_process(peer);
         let stats = self.peer_stats(peer);
         let entry = &mut self.peers[peer.index()];
         if !entry.is_gone() {

@@ -1,6 +1,7 @@
 //! What an endpoint knows about one peer.
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 
 use barewire_sys::rustix::process::Pid;
 use barewire_sys::shuttle::Shuttle;
@@ -67,6 +68,8 @@ pub(crate) struct PeerEntry {
     pub told_lost: bool,
     /// Its process, if it is a neighbour that has connected and that we can see.
     pub process: Option<Pid>,
+    /// Tells when that process has ended, though a child of it may keep its sockets open.
+    pub watch: Option<OwnedFd>,
 }
 
 impl PeerEntry {
@@ -85,6 +88,7 @@ impl PeerEntry {
             choice: None,
             told_lost: false,
             process: None,
+            watch: None,
         }
     }
 

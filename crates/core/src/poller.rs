@@ -1,4 +1,4 @@
-//! One descriptor to wait on: an epoll over the doorbell, the sockets and the directory.
+//! One descriptor to wait on: an epoll over the doorbell, the sockets, neighbours' processes and the directory.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -33,6 +33,8 @@ pub(crate) enum Source {
     Dial(Peer),
     /// The TCP connection with this peer.
     Tcp(Peer),
+    /// The process of this neighbour.
+    Process(Peer),
 }
 
 impl Source {
@@ -48,6 +50,7 @@ impl Source {
             Source::Guest(which) => (7, which),
             Source::Dial(peer) => (8, peer.0),
             Source::Tcp(peer) => (9, peer.0),
+            Source::Process(peer) => (10, peer.0),
         };
         kind << 32 | u64::from(peer)
     }
@@ -64,7 +67,8 @@ impl Source {
             6 => Source::TcpListener(token as u32),
             7 => Source::Guest(token as u32),
             8 => Source::Dial(peer),
-            _ => Source::Tcp(peer),
+            9 => Source::Tcp(peer),
+            _ => Source::Process(peer),
         }
     }
 }

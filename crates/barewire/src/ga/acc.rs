@@ -119,13 +119,14 @@ impl Counter for i64 {
 #[derive(Debug)]
 pub(super) struct Accs {
     arrays: HashMap<u32, Memory>,
-    acked: Vec<u64>,
+    /// Our accumulations at each rank that it has not answered.
+    unanswered: Vec<u64>,
     refused: bool,
 }
 
 impl Accs {
     pub fn new(ranks: u32) -> Accs {
-        Accs { arrays: HashMap::new(), acked: vec![0; ranks as usize], refused: false }
+        Accs { arrays: HashMap::new(), unanswered: vec![0; ranks as usize], refused: false }
     }
 
     pub fn open(&mut self, array: u32, memory: &Memory) {
@@ -141,10 +142,10 @@ impl Accs {
         if self.arrays.contains_key(&array) { Ok(()) } else { Err(Error::Region(RegionError::BadKey)) }
     }
 
-    /// How many accumulations a rank has answered.
+    /// How many accumulations of ours a rank has not answered.
     #[inline]
-    pub fn acked(&self, rank: u32) -> u64 {
-        self.acked[rank as usize]
+    pub fn unanswered(&self, rank: u32) -> u64 {
+        self.unanswered[rank as usize]
     }
 
     /// Whether one of ours was refused since the last time.
@@ -174,8 +175,8 @@ impl Deliver for Accs {
             let refused = u64::from(self.apply(&mut packet).is_none());
             // Whoever is gone needs no answer.
             let _ = endpoint.reply(from, ACC_DONE, refused, &[]);
-        } else if let (ACC_DONE, Some(acked)) = (packet.port, self.acked.get_mut(from.0 as usize)) {
-            *acked += 1;
+        } else if let (ACC_DONE, Some(open @ 1..)) = (packet.port, self.unanswered.get_mut(from.0 as usize)) {
+            *open -= 1;
             self.refused |= packet.imm != 0;
         }
         Flow::Continue
@@ -210,9 +211,10 @@ impl Inner {
                     wire.write(piece);
                 })
             })?;
-            self.sent[rank as usize] += 1;
+            let unanswered = &mut self.world.hub.layer.unanswered[rank as usize];
+            *unanswered += 1;
             // So many answers may be owed to us, and no more.
-            if self.sent[rank as usize] - self.world.hub.layer.acked(rank) >= UNANSWERED_MAX {
+            if *unanswered >= UNANSWERED_MAX {
                 self.settle(rank)?;
             }
         }
@@ -247,4 +249,32 @@ fn accumulate(memory: &Memory, place: usize, kind: Kind, factor: u64, elements: 
         }
     }
     Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ga::Ga;
+
+    #[test]
+    fn an_answer_that_nobody_asked_for_counts_for_nothing() {
+        crate::spmd::launch(&[2], |endpoint| {
+            let ga = Ga::new(endpoint);
+            let array = ga.create::<i64>(&[8])?;
+            if ga.me == 1 {
+                for refused in [0, 1, 1] {
+                    let world = &mut ga.inner.borrow_mut().world;
+                    world.send(Peer(0), |endpoint| endpoint.send(Peer(0), ACC_DONE, refused, &[]))?;
+                }
+            }
+            ga.sync()?;
+            if ga.me == 0 {
+                array.acc(&[0..8], 1, &[1; 8])?;
+                array.acc(&[0..8], 1, &[1; 8])?;
+                assert_eq!(array.get(&[0..8])?, [2; 8]);
+            }
+            ga.sync()
+        })
+        .unwrap();
+    }
 }

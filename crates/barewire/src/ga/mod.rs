@@ -81,8 +81,6 @@ pub struct Ga {
 #[derive(Debug)]
 struct Inner {
     world: World<Accs>,
-    /// Accumulations sent to each rank.
-    sent: Vec<u64>,
     /// Arrays made so far: the same everywhere, because all make them together.
     made: u32,
 }
@@ -98,8 +96,7 @@ impl Ga {
     /// ```
     pub fn new(endpoint: Endpoint) -> Ga {
         let (me, size) = (endpoint.me().0, endpoint.size());
-        let inner =
-            Inner { world: World::new(endpoint, Accs::new(size)), sent: vec![0; size as usize], made: 0 };
+        let inner = Inner { world: World::new(endpoint, Accs::new(size)), made: 0 };
         Ga { inner: RefCell::new(inner), me, size }
     }
 
@@ -320,10 +317,9 @@ impl Inner {
     /// Waits until a rank has applied all accumulations of ours.
     #[inline]
     fn settle(&mut self, rank: u32) -> Result<(), Error> {
-        let sent = self.sent[rank as usize];
-        if self.world.hub.layer.acked(rank) >= sent {
+        if self.world.hub.layer.unanswered(rank) == 0 {
             return Ok(());
         }
-        self.world.watch("accumulations to be applied", Some(Peer(rank)), |accs| accs.acked(rank) >= sent)
+        self.world.watch("accumulations to be applied", Some(Peer(rank)), |accs| accs.unanswered(rank) == 0)
     }
 }

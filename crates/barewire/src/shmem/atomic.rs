@@ -5,16 +5,16 @@ use barewire_core::region::{Atomic, Width};
 
 use super::{Error, Inner, Plain, Shmem, Sym};
 
-/// Words that can be updated atomically: integers of 32 and 64 bits.
+/// Words that can be read and set atomically: numbers of 32 and 64 bits.
 ///
 /// ```
 /// use barewire::core::region::Width;
-/// use barewire::shmem::AtomicWord;
-/// assert_eq!((u32::WIDTH, i64::WIDTH), (Width::U32, Width::U64));
-/// assert_eq!((-1i32).to_bits(), 0xffff_ffff); // not extended
-/// assert_eq!(i32::from_bits(0xffff_fffe), -2);
+/// use barewire::shmem::Word;
+/// assert_eq!((u32::WIDTH, f64::WIDTH), (Width::U32, Width::U64));
+/// assert_eq!(Word::to_bits(-1i32), 0xffff_ffff); // not extended
+/// assert_eq!(<i32 as Word>::from_bits(0xffff_fffe), -2);
 /// ```
-pub trait AtomicWord: Plain + PartialEq {
+pub trait Word: Plain + PartialEq {
     /// How wide it is.
     const WIDTH: Width;
     /// Its bits.
@@ -23,9 +23,23 @@ pub trait AtomicWord: Plain + PartialEq {
     fn from_bits(bits: u64) -> Self;
 }
 
-macro_rules! atomic_words {
+/// Words that can also be computed with atomically, and waited for: integers of 32 and 64 bits.
+///
+/// ```
+/// use barewire::shmem::{AtomicWord, Error, Shmem, Sym};
+/// fn draw<T: AtomicWord>(shmem: &Shmem, tickets: Sym<T>) -> Result<T, Error> {
+///     shmem.atomic_fetch_inc(tickets, 0, 0)
+/// }
+/// # use barewire::core::{Config, Endpoint, job::Job};
+/// # let shmem = Shmem::init(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 4096).unwrap();
+/// let (small, large) = (shmem.calloc::<u32>(1).unwrap(), shmem.calloc::<i64>(1).unwrap());
+/// assert_eq!((draw(&shmem, small), draw(&shmem, large)), (Ok(0), Ok(0)));
+/// ```
+pub trait AtomicWord: Word {}
+
+macro_rules! integers {
     ($($word:ty => $unsigned:ty, $width:expr;)*) => { $(
-        impl AtomicWord for $word {
+        impl Word for $word {
             const WIDTH: Width = $width;
             #[inline]
             fn to_bits(self) -> u64 {
@@ -36,14 +50,36 @@ macro_rules! atomic_words {
                 bits as $word
             }
         }
+
+        impl AtomicWord for $word {}
     )* };
 }
 
-atomic_words! {
+integers! {
     u32 => u32, Width::U32;
     i32 => u32, Width::U32;
     u64 => u64, Width::U64;
     i64 => u64, Width::U64;
+}
+
+impl Word for f32 {
+    const WIDTH: Width = Width::U32;
+    fn to_bits(self) -> u64 {
+        u64::from(f32::to_bits(self))
+    }
+    fn from_bits(bits: u64) -> f32 {
+        f32::from_bits(bits as u32)
+    }
+}
+
+impl Word for f64 {
+    const WIDTH: Width = Width::U64;
+    fn to_bits(self) -> u64 {
+        f64::to_bits(self)
+    }
+    fn from_bits(bits: u64) -> f64 {
+        f64::from_bits(bits)
+    }
 }
 
 impl Shmem {
@@ -139,9 +175,11 @@ impl Shmem {
     /// let words = shmem.calloc::<i64>(2).unwrap();
     /// shmem.write(words, 0, &[5, -6]).unwrap();
     /// assert_eq!(shmem.atomic_fetch(words, 1, 0), Ok(-6));
+    /// let level = shmem.calloc::<f32>(1).unwrap(); // read, set and swapped are floats too
+    /// assert_eq!(shmem.atomic_fetch(level, 0, 0), Ok(0.0));
     /// ```
     #[inline]
-    pub fn atomic_fetch<T: AtomicWord>(&self, word: Sym<T>, at: usize, pe: u32) -> Result<T, Error> {
+    pub fn atomic_fetch<T: Word>(&self, word: Sym<T>, at: usize, pe: u32) -> Result<T, Error> {
         self.fetch_atomic(word, at, Atomic::Or(0), pe)
     }
 
@@ -160,7 +198,7 @@ impl Shmem {
     /// # }).unwrap();
     /// ```
     #[inline]
-    pub fn atomic_set<T: AtomicWord>(&self, word: Sym<T>, at: usize, value: T, pe: u32) -> Result<(), Error> {
+    pub fn atomic_set<T: Word>(&self, word: Sym<T>, at: usize, value: T, pe: u32) -> Result<(), Error> {
         self.start_atomic(word, at, Atomic::Swap(value.to_bits()), pe)
     }
 
@@ -174,7 +212,7 @@ impl Shmem {
     /// assert_eq!(shmem.atomic_swap(slot, 0, 0, 0), Ok(17)); // taken out again
     /// ```
     #[inline]
-    pub fn atomic_swap<T: AtomicWord>(&self, word: Sym<T>, at: usize, value: T, pe: u32) -> Result<T, Error> {
+    pub fn atomic_swap<T: Word>(&self, word: Sym<T>, at: usize, value: T, pe: u32) -> Result<T, Error> {
         self.fetch_atomic(word, at, Atomic::Swap(value.to_bits()), pe)
     }
 
@@ -388,27 +426,30 @@ impl Shmem {
         }
     }
 
-    #[inline]
-    fn fetch_atomic<T: AtomicWord>(
+    /// Starts an update whose old value goes to this PE's own `into`.
+    pub(super) fn fetch_atomic_nbi<T: Word>(
         &self,
+        (into, into_at): (Sym<T>, usize),
         word: Sym<T>,
         at: usize,
         what: Atomic,
         pe: u32,
-    ) -> Result<T, Error> {
+    ) -> Result<(), Error> {
+        let (to, place) = (into.place(into_at, 1)?, word.place(at, 1)?);
+        let Inner { world, memory, .. } = &mut *self.inner.borrow_mut();
+        let local = memory.local().clone();
+        world.fetch_start(memory, pe, place, T::WIDTH, what, (&local, to))
+    }
+
+    #[inline]
+    fn fetch_atomic<T: Word>(&self, word: Sym<T>, at: usize, what: Atomic, pe: u32) -> Result<T, Error> {
         let place = word.place(at, 1)?;
         let Inner { world, memory, .. } = &mut *self.inner.borrow_mut();
         world.atomic(memory, pe, place, T::WIDTH, what).map(T::from_bits)
     }
 
     #[inline]
-    fn start_atomic<T: AtomicWord>(
-        &self,
-        word: Sym<T>,
-        at: usize,
-        what: Atomic,
-        pe: u32,
-    ) -> Result<(), Error> {
+    fn start_atomic<T: Word>(&self, word: Sym<T>, at: usize, what: Atomic, pe: u32) -> Result<(), Error> {
         let place = word.place(at, 1)?;
         let Inner { world, memory, .. } = &mut *self.inner.borrow_mut();
         world.atomic_start(memory, pe, place, T::WIDTH, what)

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`put`](Shmem::put), [`iput`](Shmem::iput), [`p`](Shmem::p) | the source may be used again |
 //! | [`get`](Shmem::get), [`iget`](Shmem::iget), [`g`](Shmem::g), fetching atomics | the values are here |
-//! | [`put_nbi`](Shmem::put_nbi), [`get_nbi`](Shmem::get_nbi) | nothing, until [`quiet`](Shmem::quiet) |
+//! | [`put_nbi`](Shmem::put_nbi), [`get_nbi`](Shmem::get_nbi), [`atomic_fetch_add_nbi`](Shmem::atomic_fetch_add_nbi) and its like | nothing, until [`quiet`](Shmem::quiet) |
 //! | [`fence`](Shmem::fence) | what this PE puts later to a PE arrives there after what it put before |
 //! | [`quiet`](Shmem::quiet) | everything this PE has started is in place |
 //! | [`barrier_all`](Shmem::barrier_all) | everything that anybody had started is in place |
@@ -38,12 +38,18 @@
 //! pes.collect::<Vec<_>>().into_iter().for_each(|pe| pe.join().unwrap());
 //! ```
 //!
+//! Of OpenSHMEM's functions there are no contexts, because a PE has one order of operations; no `ptr`, because memory is not borrowed; and no
+//! `malloc_with_hints`, because no hint would change anything.
+//!
 //! A place outside of an object or of the heap, a PE that does not exist or is gone is an [`Error`] and has no effect.
 
 mod atomic;
+mod atomic_nbi;
 mod collect;
+mod memory;
 mod team;
 mod transfer;
+mod vector;
 mod wait;
 
 use std::cell::RefCell;
@@ -55,7 +61,7 @@ use barewire_core::Endpoint;
 use zerocopy::IntoBytes;
 
 pub use crate::spmd::{Error, Plain};
-pub use atomic::AtomicWord;
+pub use atomic::{AtomicWord, Word};
 pub use collect::{Op, Reducible};
 pub use team::Team;
 pub use transfer::Signal;

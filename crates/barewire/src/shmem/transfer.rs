@@ -258,6 +258,34 @@ impl Shmem {
         world.atomic_start(memory, pe, word, Width::U64, what)
     }
 
+    /// Starts to put values, and then to update a signal on the same PE. Both have happened after [`Shmem::quiet`]; the slice may be used
+    /// again at once.
+    ///
+    /// ```
+    /// # use barewire::{shmem::*, spmd};
+    /// # spmd::launch(&[2], |endpoint| {
+    /// # let shmem = Shmem::init(endpoint, 1 << 16)?;
+    /// # let me = shmem.my_pe();
+    /// let (page, ready) = (shmem.calloc::<u8>(5)?, shmem.calloc::<u64>(1)?);
+    /// shmem.put_signal_nbi(page, 0, b"hello", ready, Signal::Set(1), 1 - me)?;
+    /// shmem.signal_wait_until(ready, Cmp::Eq, 1)?;
+    /// assert_eq!(shmem.read(page, 0, 5)?, b"hello");
+    /// # shmem.barrier_all()?;
+    /// # Ok::<_, spmd::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn put_signal_nbi<T: Plain>(
+        &self,
+        to: Sym<T>,
+        at: usize,
+        values: &[T],
+        signal: Sym<u64>,
+        what: Signal,
+        pe: u32,
+    ) -> Result<(), Error> {
+        self.put_signal(to, at, values, signal, what, pe)
+    }
+
     /// This PE's own signal, as it is.
     ///
     /// ```

@@ -33,7 +33,7 @@ pub enum Cmp {
 }
 
 impl Cmp {
-    fn holds<T: PartialOrd>(self, a: T, b: T) -> bool {
+    pub(super) fn holds<T: PartialOrd>(self, a: T, b: T) -> bool {
         match self {
             Cmp::Eq => a == b,
             Cmp::Ne => a != b,
@@ -184,6 +184,70 @@ impl Shmem {
         Ok(which)
     }
 
+    /// Which of `count` elements from `at` on is the first that compares so now, if one does.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, shmem::*};
+    /// # let shmem = Shmem::init(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// let slots = shmem.calloc::<u64>(4).unwrap();
+    /// assert_eq!(shmem.test_any(slots, 0, 4, Cmp::Ne, 0), Ok(None));
+    /// shmem.p(slots, 2, 5, 0).unwrap();
+    /// assert_eq!(shmem.test_any(slots, 0, 4, Cmp::Ne, 0), Ok(Some(2)));
+    /// ```
+    pub fn test_any<T: AtomicWord + PartialOrd>(
+        &self,
+        words: Sym<T>,
+        at: usize,
+        count: usize,
+        cmp: Cmp,
+        value: T,
+    ) -> Result<Option<usize>, Error> {
+        self.look(words, at, count, |read| (0..count).find(|&i| cmp.holds(read(i), value)).map(|i| at + i))
+    }
+
+    /// Whether all of `count` elements from `at` on compare so now. All of none do.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, shmem::*};
+    /// # let shmem = Shmem::init(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// let slots = shmem.calloc::<u64>(3).unwrap();
+    /// shmem.write(slots, 0, &[0, 4, 5]).unwrap();
+    /// assert_eq!(shmem.test_all(slots, 0, 3, Cmp::Gt, 3), Ok(false));
+    /// assert_eq!(shmem.test_all(slots, 1, 2, Cmp::Gt, 3), Ok(true));
+    /// ```
+    pub fn test_all<T: AtomicWord + PartialOrd>(
+        &self,
+        words: Sym<T>,
+        at: usize,
+        count: usize,
+        cmp: Cmp,
+        value: T,
+    ) -> Result<bool, Error> {
+        self.look(words, at, count, |read| (0..count).all(|i| cmp.holds(read(i), value)))
+    }
+
+    /// Which of `count` elements from `at` on compare so now.
+    ///
+    /// ```
+    /// # use barewire::{core::{Config, Endpoint, job::Job}, shmem::*};
+    /// # let shmem = Shmem::init(Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap(), 1 << 16).unwrap();
+    /// let slots = shmem.calloc::<i32>(4).unwrap();
+    /// shmem.write(slots, 0, &[-1, 0, -1, 0]).unwrap();
+    /// assert_eq!(shmem.test_some(slots, 0, 4, Cmp::Lt, 0), Ok(vec![0, 2]));
+    /// ```
+    pub fn test_some<T: AtomicWord + PartialOrd>(
+        &self,
+        words: Sym<T>,
+        at: usize,
+        count: usize,
+        cmp: Cmp,
+        value: T,
+    ) -> Result<Vec<usize>, Error> {
+        self.look(words, at, count, |read| {
+            (0..count).filter(|&i| cmp.holds(read(i), value)).map(|i| at + i).collect()
+        })
+    }
+
     /// Waits until this PE's own signal compares so, and gives it.
     ///
     /// ```
@@ -211,7 +275,8 @@ impl Shmem {
         load(self.inner.borrow().memory.local(), place).ok_or(Error::OUT_OF_RANGE)
     }
 
-    fn watch<T: AtomicWord>(
+    /// Waits until `done`, which looks at `count` words from `at` on.
+    pub(super) fn watch<T: AtomicWord>(
         &self,
         words: Sym<T>,
         at: usize,
@@ -220,16 +285,40 @@ impl Shmem {
     ) -> Result<(), Error> {
         let place = words.place(at, count)? as usize;
         if count == 0 {
-            return Err(Error::Mismatch("one waits for at least one word"));
+            return Err(NOTHING_TO_WAIT_FOR);
         }
         let Inner { world, memory, .. } = &mut *self.inner.borrow_mut();
-        let local = memory.local();
-        load::<T>(local, place + (count - 1) * size_of::<T>()).ok_or(Error::OUT_OF_RANGE)?;
-        let read = |i: usize| {
-            load(local, place + i * size_of::<T>()).expect("the last is in range, and objects are aligned")
-        };
+        let read = reader(memory.local(), place, count)?;
         world.watch("a word of symmetric memory", None, |_| done(&read))
     }
+
+    /// Looks once at `count` words from `at` on.
+    pub(super) fn look<T: AtomicWord, R>(
+        &self,
+        words: Sym<T>,
+        at: usize,
+        count: usize,
+        see: impl FnOnce(&dyn Fn(usize) -> T) -> R,
+    ) -> Result<R, Error> {
+        let place = words.place(at, count)? as usize;
+        self.poll();
+        let inner = self.inner.borrow();
+        let read = reader(inner.memory.local(), place, count)?;
+        Ok(see(&read))
+    }
+}
+
+/// A wait that nothing ends is an error.
+pub(super) const NOTHING_TO_WAIT_FOR: Error = Error::Mismatch("one waits for at least one word");
+
+/// Reads any of `count` words of this PE's own memory from `place` on.
+fn reader<T: AtomicWord>(memory: &Memory, place: usize, count: usize) -> Result<impl Fn(usize) -> T, Error> {
+    if let Some(last) = count.checked_sub(1) {
+        load::<T>(memory, place + last * size_of::<T>()).ok_or(Error::OUT_OF_RANGE)?;
+    }
+    Ok(move |i: usize| {
+        load(memory, place + i * size_of::<T>()).expect("the last is in range, and objects are aligned")
+    })
 }
 
 /// One word of this PE's own memory.

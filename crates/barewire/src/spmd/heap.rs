@@ -25,9 +25,23 @@ impl Heap {
 
     /// The lowest range of `bytes` bytes.
     pub fn take(&mut self, bytes: usize) -> Option<usize> {
+        self.take_aligned(bytes, ALIGN)
+    }
+
+    /// The lowest range of `bytes` bytes that begins at a multiple of `align`, a power of two.
+    pub fn take_aligned(&mut self, bytes: usize, align: usize) -> Option<usize> {
         let bytes = bytes.max(1).checked_next_multiple_of(ALIGN)?;
-        let (&at, &len) = self.free.iter().find(|&(_, &len)| len >= bytes)?;
-        self.cut(at, len, at, bytes)
+        let start = |at: usize, len: usize| {
+            let start = at.checked_next_multiple_of(align.max(ALIGN))?;
+            (start.checked_add(bytes)? <= at + len).then_some(start)
+        };
+        let (&at, &len) = self.free.iter().find(|&(&at, &len)| start(at, len).is_some())?;
+        self.cut(at, len, start(at, len)?, bytes)
+    }
+
+    /// How long the range is that was handed out from `at` on.
+    pub fn used_at(&self, at: usize) -> Option<usize> {
+        self.used.get(&at).copied()
     }
 
     /// The highest range of `bytes` bytes.

@@ -1,5 +1,6 @@
 //! Put, get and atomics on symmetric memory: on the spot where it is within reach, counted while they travel otherwise.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 
@@ -28,6 +29,33 @@ struct Travelling {
     op: Op,
     peer: Peer,
     tell: Option<Phase>,
+    land: Option<Box<Landing>>,
+}
+
+/// Where the word that an operation brings goes.
+#[derive(Debug)]
+struct Landing {
+    memory: Memory,
+    at: usize,
+    width: Width,
+}
+
+impl Landing {
+    fn put(&self, word: u64) -> Result<(), Error> {
+        // SYNC symmetric words: pairs with the acquire of whoever waits for it.
+        let stored = match self.width {
+            Width::U64 => self.memory.atomic_u64(self.at).map(|to| to.store(word, Ordering::Release)),
+            Width::U32 => self.memory.atomic_u32(self.at).map(|to| to.store(word as u32, Ordering::Release)),
+        };
+        stored.ok_or(Error::OUT_OF_RANGE)
+    }
+
+    fn is_there(&self) -> bool {
+        match self.width {
+            Width::U64 => self.memory.atomic_u64(self.at).is_some(),
+            Width::U32 => self.memory.atomic_u32(self.at).is_some(),
+        }
+    }
 }
 
 impl Travels {
@@ -57,9 +85,12 @@ impl Travels {
         let Travels { under_way, failed, wakers, overlooked } = self;
         *overlooked = false;
         let before = under_way.len();
-        under_way.retain(|Travelling { op, tell, .. }| {
+        under_way.retain(|Travelling { op, tell, land, .. }| {
             let Some(outcome) = endpoint.take(*op) else { return true };
-            let outcome = outcome.map_err(Error::from);
+            let mut outcome = outcome.map_err(Error::from);
+            if let (Ok(word), Some(land)) = (&outcome, land) {
+                outcome = land.put(*word).map(|()| *word);
+            }
             if let Err(error) = &outcome {
                 failed.get_or_insert_with(|| error.clone());
             }
@@ -179,7 +210,7 @@ impl<L: Deliver> World<L> {
         tell: Option<&Phase>,
     ) -> Result<(), Error> {
         let op = self.start(key.owner, |endpoint| endpoint.put(key, offset, bytes))?;
-        self.track(op, key.owner, tell)
+        self.track(op, key.owner, tell, None)
     }
 
     /// Gets bytes of a rank's block, and waits for them.
@@ -308,7 +339,7 @@ impl<L: Deliver> World<L> {
         tell: Option<&Phase>,
     ) -> Result<(), Error> {
         let op = self.start(key.owner, |endpoint| endpoint.get(key, offset, into, at, len))?;
-        self.track(op, key.owner, tell)
+        self.track(op, key.owner, tell, None)
     }
 
     /// Updates one word of a rank's block and gives its old value.
@@ -384,9 +415,33 @@ impl<L: Deliver> World<L> {
             }
             None => {
                 let op = self.start(key.owner, |endpoint| endpoint.atomic(key, offset, width, what))?;
-                self.track(op, key.owner, None)
+                self.track(op, key.owner, None, None)
             }
         }
+    }
+
+    /// Starts to update one word of a rank's block. Its old value is in `into` of this rank after [`World::quiet`].
+    pub(crate) fn fetch_start(
+        &mut self,
+        memory: &Symmetric,
+        rank: u32,
+        offset: u64,
+        width: Width,
+        what: Atomic,
+        (into, at): (&Memory, u64),
+    ) -> Result<(), Error> {
+        let key = memory.key(rank)?;
+        let land = Landing { memory: into.clone(), at: place(at)?, width };
+        if !land.is_there() {
+            return Err(Error::OUT_OF_RANGE);
+        }
+        if let Some(there) = self.endpoint.reach(key, Rights::ATOMIC)? {
+            land.put(what.apply(there, offset, width)?)?;
+            self.acted(key.owner);
+            return Ok(());
+        }
+        let op = self.start(key.owner, |endpoint| endpoint.atomic(key, offset, width, what))?;
+        self.track(op, key.owner, None, Some(Box::new(land)))
     }
 
     /// Waits until everything this rank has started has ended; the first failure of any is its error. Operations started
@@ -464,8 +519,14 @@ impl<L: Deliver> World<L> {
         Ok(())
     }
 
-    fn track(&mut self, op: Op, peer: Peer, tell: Option<&Phase>) -> Result<(), Error> {
-        self.travels.under_way.push(Travelling { op, peer, tell: tell.cloned() });
+    fn track(
+        &mut self,
+        op: Op,
+        peer: Peer,
+        tell: Option<&Phase>,
+        land: Option<Box<Landing>>,
+    ) -> Result<(), Error> {
+        self.travels.under_way.push(Travelling { op, peer, tell: tell.cloned(), land });
         if self.travels.under_way.len() >= TRAVELLING_MAX {
             self.wait_until_travelling(TRAVELLING_MAX / 2)?;
         }

@@ -1,7 +1,8 @@
 //! Connections: a client asks and a server accepts, or two peers ask each other; a discriminator says who is meant.
 //!
 //! A request that finds nobody waits at the other end until somebody takes it or it is withdrawn. Two peers that ask at the same
-//! moment each see the other's request arrive and are connected by that; nobody has to give way.
+//! moment each see the other's request arrive and are connected by that; nobody has to give way. So do two VIs of one NIC, whose
+//! requests go through its own queue.
 
 use std::collections::VecDeque;
 
@@ -100,15 +101,12 @@ impl Engine {
         discriminator: u64,
         kind: Kind,
     ) -> Result<(), ConnectError> {
-        if kind == Kind::Meet {
-            let taken = |entry: &ViEntry| {
-                entry.state == ViState::Connecting
-                    && entry.peer == peer
-                    && entry.discriminator == discriminator
-            };
-            if self.vis.iter().any(|(_, entry)| taken(entry)) {
-                return Err(ConnectError::DiscriminatorTaken);
-            }
+        let equal = kind == Kind::Meet;
+        // Of our own VIs one may wait for the other.
+        let room = if peer == core.me() { 2 } else { 1 };
+        let waits = |entry: &ViEntry| entry.waits_for(peer, discriminator);
+        if equal && self.vis.iter().filter(|(_, entry)| waits(entry)).count() >= room {
+            return Err(ConnectError::DiscriminatorTaken);
         }
         let entry = self.vis.get_mut(id).ok_or(ConnectError::NoSuch)?;
         if entry.state != ViState::Idle {
@@ -120,8 +118,8 @@ impl Engine {
         })?;
         entry.advertised = posted;
         (entry.state, entry.peer, entry.discriminator) = (ViState::Connecting, peer, discriminator);
-        entry.verdict = None;
-        if kind == Kind::Meet {
+        (entry.verdict, entry.equal) = (None, equal);
+        if equal {
             let waits = |call: &Request| call.from == peer && call.discriminator == discriminator;
             if let Some(at) = self.calls.peers.iter().position(waits) {
                 let call = self.calls.peers.remove(at).expect("found just now");
@@ -129,6 +127,18 @@ impl Engine {
                 self.join(core, id, call);
             }
         }
+        Ok(())
+    }
+
+    /// Connects a VI with itself.
+    pub fn connect_itself(&mut self, core: &mut Endpoint, id: Slot) -> Result<(), ConnectError> {
+        let entry = self.vis.get_mut(id).ok_or(ConnectError::NoSuch)?;
+        if entry.state != ViState::Idle {
+            return Err(ConnectError::NotIdle);
+        }
+        let (vi, kind, posted) = (id.short(), kind_of(&entry.attributes), entry.posted);
+        entry.advertised = posted;
+        self.join(core, id, Request { from: core.me(), discriminator: 0, vi, kind, posted });
         Ok(())
     }
 
@@ -256,13 +266,7 @@ impl Engine {
             }
             return Some(());
         }
-        let meets = |entry: &ViEntry| {
-            entry.state == ViState::Connecting
-                && entry.peer == call.from
-                && entry.discriminator == call.discriminator
-        };
-        let waiting = self.vis.iter().find(|(_, entry)| meets(entry)).map(|(id, _)| id);
-        match waiting {
+        match self.waiting_for(&call, call.from == core.me()) {
             Some(id) => self.join(core, id, call),
             None if self.calls.peers.len() < WAITING_MAX => {
                 self.calls.peers.push_back(call);
@@ -275,12 +279,28 @@ impl Engine {
         Some(())
     }
 
+    /// Our VI that has asked for the one that `call` came from. If that is ours too, it does not mean itself.
+    fn waiting_for(&mut self, call: &Request, ours: bool) -> Option<Slot> {
+        let caller = if ours { self.vis.find(call.vi) } else { None };
+        let caller = caller.map(|(id, entry)| (id, entry.is_connected_to(call.from).then_some(entry.remote)));
+        let waits = |(id, entry): &(Slot, &ViEntry)| {
+            entry.waits_for(call.from, call.discriminator)
+                && caller.is_none_or(|(caller, found)| {
+                    // One that has found another already is that one's to find.
+                    *id != caller && found.is_none_or(|found| found == id.short())
+                })
+        };
+        self.vis.iter().find(waits).map(|(id, _)| id)
+    }
+
     fn on_answer(&mut self, core: &mut Endpoint, packet: &mut Incoming<'_>) -> Option<()> {
         let (to, vi) = wire::split(packet.read_u64()?);
-        let posted = packet.read_u64()? as u32;
+        let (posted, discriminator) = (packet.read_u64()? as u32, packet.read_u64()?);
         let (verdict, from) = (packet.imm, packet.from);
         let (id, entry) = self.vis.find(to)?;
-        if entry.state != ViState::Connecting || entry.peer != from {
+        // An equal asks for itself and accepts nothing.
+        let asked = entry.state == ViState::Connecting && !(entry.equal && verdict == ACCEPTED);
+        if !asked || (entry.peer, entry.discriminator) != (from, discriminator) {
             // We have given up meanwhile: the other end must not think otherwise.
             if verdict == ACCEPTED {
                 let _ = core.reply_with(from, wire::port(Kind::Bye, false), 0, 8, |wire| {
@@ -330,7 +350,7 @@ impl Engine {
         let (port, len) = (wire::port(Kind::Resolved, false), 24 + key.map_or(0, |key| key.len()));
         // If the peer is gone, nobody needs the key.
         let _ = core.reply_with(from, port, handle, len, |wire| {
-            wire.write_words(&[u64::from(back), right as u64, u64::from(key.is_some())]);
+            wire.write_words(&[wire::pair(back, to), right as u64, u64::from(key.is_some())]);
             key.iter().for_each(|key| {
                 wire.write(key);
             });
@@ -361,15 +381,17 @@ impl Engine {
         if packet.read_words(&mut words) < 3 {
             return None;
         }
-        let id = self.connected_with(words[0] as u32, packet.from)?;
+        let (back, to) = wire::split(words[0]);
+        let id = self.connected_with(back, packet.from)?;
         let mut bytes = [0; 24];
         let whole = packet.read(&mut bytes) == 24;
         let key = barewire_core::region::Key::from_bytes(bytes);
         // A key to somebody else's memory is not the other end's to give.
         let key = (words[2] == 1 && whole && key.owner == packet.from).then_some(key);
-        let entry = self.vis.get_mut(id)?;
-        entry.resolving = false;
-        entry.keys.insert((packet.imm, words[1] as u8), key);
+        // What nobody asked for is not kept, or a peer could fill our memory with it; nor what a connection before this one asked.
+        let entry = self.vis.get_mut(id).filter(|entry| entry.remote == to)?;
+        let what = entry.asked.take_if(|asked| (asked.0, u64::from(asked.1)) == (packet.imm, words[1]))?;
+        entry.keys.insert(what, key);
         self.advance(core, id);
         Some(())
     }
@@ -398,9 +420,8 @@ fn answer(
     verdict: u64,
     posted: u32,
 ) -> Result<(), ConnectError> {
-    core.reply_with(call.from, wire::port(Kind::Answer, false), verdict, 16, |wire| {
-        wire.write_u64(wire::pair(call.vi, vi));
-        wire.write_u64(u64::from(posted));
+    core.reply_with(call.from, wire::port(Kind::Answer, false), verdict, 24, |wire| {
+        wire.write_words(&[wire::pair(call.vi, vi), u64::from(posted), call.discriminator]);
     })?;
     Ok(())
 }

@@ -155,7 +155,7 @@ pub enum ConnectError {
     /// Nobody has asked for a connection of this VI, or the answer was taken before.
     #[error("no connection was asked for, or the answer was taken before")]
     NotAsked,
-    /// Another VI of this NIC already waits for that peer with that discriminator.
+    /// Another VI of this NIC already waits for that peer with that discriminator; or two, if that is the same NIC.
     #[error("another VI waits for that peer with the same discriminator")]
     DiscriminatorTaken,
     /// The other end said no.

@@ -401,13 +401,13 @@ fn may_access(
             Err(Stop::Failed(Status::RemoteProtection))
         }
         None => {
-            if !entry.resolving {
+            if entry.asked.is_none() {
                 let (port, words) = (wire::port(Kind::Resolve, false), wire::pair(entry.remote, id.short()));
                 core.send_with(entry.peer, port, memory.0, 16, |wire| {
                     wire.write_u64(words);
                     wire.write_u64(u64::from(right));
                 })?;
-                entry.resolving = true;
+                entry.asked = Some((memory.0, right));
                 shop.counters.resolves += 1;
             }
             Err(Stop::Told)

@@ -22,6 +22,8 @@ pub(super) struct ViEntry {
     pub remote: u32,
     /// The discriminator of the connection that was asked for.
     pub discriminator: u64,
+    /// Whether it was asked for as an equal, not as a client.
+    pub equal: bool,
     /// How asking for a connection ended, until somebody looks.
     pub verdict: Option<Result<(), ConnectError>>,
 
@@ -42,7 +44,8 @@ pub(super) struct ViEntry {
     pub tries: u32,
     /// Access to the other end's memory, by handle and right: write is 0, read is 1.
     pub keys: HashMap<(u64, u8), Option<Key>>,
-    pub resolving: bool,
+    /// The handle and right that the other end was asked about and has not answered.
+    pub asked: Option<(u64, u8)>,
 
     pub receives: VecDeque<Box<Descriptor>>,
     /// Receives posted here since the connection began, and how many the other end knows of.
@@ -111,6 +114,7 @@ impl ViEntry {
             peer: Peer(u32::MAX),
             remote: 0,
             discriminator: 0,
+            equal: false,
             verdict: None,
             sends: VecDeque::new(),
             streaming: None,
@@ -121,7 +125,7 @@ impl ViEntry {
             resume_at: None,
             tries: 0,
             keys: HashMap::new(),
-            resolving: false,
+            asked: None,
             receives: VecDeque::new(),
             posted: 0,
             advertised: 0,
@@ -138,6 +142,13 @@ impl ViEntry {
     #[inline(always)]
     pub fn is_connected_to(&self, peer: Peer) -> bool {
         self.state == ViState::Connected && self.peer == peer
+    }
+
+    /// Whether it waits to be connected as an equal.
+    pub fn waits_for(&self, peer: Peer, discriminator: u64) -> bool {
+        self.state == ViState::Connecting
+            && self.equal
+            && (self.peer, self.discriminator) == (peer, discriminator)
     }
 
     /// Connected, or about to be.
@@ -180,7 +191,7 @@ impl ViEntry {
         (self.number, self.received, self.whole, self.told) = (0, 0, 0, 0);
         (self.tries, self.resume_at) = (0, None);
         self.keys.clear();
-        self.resolving = false;
+        self.asked = None;
         self.verdict = Some(Ok(()));
     }
 

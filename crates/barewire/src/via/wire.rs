@@ -21,7 +21,7 @@ pub(super) enum Kind {
     Nak = 3,
     /// Wants to connect, as a client: imm = discriminator; VI, attributes, posted.
     Connect = 4,
-    /// The server's word: to VI and from VI; imm = verdict; posted.
+    /// The server's word: to VI and from VI; imm = verdict; posted, discriminator.
     Answer = 5,
     /// Wants to connect, as a peer: like `Connect`.
     Meet = 6,
@@ -29,9 +29,9 @@ pub(super) enum Kind {
     Withdraw = 7,
     /// The connection ends: to VI; from VI.
     Bye = 8,
-    /// Asks for access to memory: to VI; imm = handle; rights.
+    /// Asks for access to memory: to VI and from VI; imm = handle; rights.
     Resolve = 9,
-    /// Access, or not: to VI; imm = handle; rights, whether, and the region's key.
+    /// Access, or not: to VI and from VI; imm = handle; rights, whether, and the region's key.
     Resolved = 10,
 }
 

@@ -189,6 +189,8 @@ const UNCLAIMED_MAX: usize = 1024;
 const DUE_MAX: usize = 1 << 14;
 /// Imports of one buffer.
 const IMPORTERS_MAX: usize = 1 << 20;
+/// Imports of one buffer by one peer.
+const IMPORTS_OF_PEER_MAX: usize = 1 << 12;
 
 impl Deliver for Engine {
     fn deliver(&mut self, core: &mut Endpoint, packet: Incoming<'_>) -> Flow {
@@ -298,7 +300,7 @@ impl Engine {
             Some((_, export)) if matches!(&export.who, Who::Only(peers) if !peers.contains(&from)) => {
                 wire::DENIED
             }
-            Some((_, export)) if export.importers.len() >= IMPORTERS_MAX => wire::TOO_MANY,
+            Some((_, export)) if export.is_full_for(from) => wire::TOO_MANY,
             Some((_, export)) if !export.redirectable => wire::GRANTED,
             Some((_, export)) => {
                 let here = |importer: &Importer| importer.peer == from && importer.import.is_some();
@@ -442,6 +444,15 @@ impl Engine {
         };
         self.numbers.insert(number, id);
         Ok(Export(id))
+    }
+}
+
+impl ExportEntry {
+    /// Whether a peer may not import it once more, so that one that does so without end leaves room for the others.
+    fn is_full_for(&self, peer: Peer) -> bool {
+        let of_peer = || self.importers.iter().filter(|importer| importer.peer == peer).count();
+        self.importers.len() >= IMPORTERS_MAX
+            || (self.importers.len() >= IMPORTS_OF_PEER_MAX && of_peer() >= IMPORTS_OF_PEER_MAX)
     }
 }
 

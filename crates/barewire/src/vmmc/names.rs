@@ -299,8 +299,8 @@ pub enum ImportError {
     /// It became invalid.
     #[error("the import is invalid: {0}")]
     Invalid(Why),
-    /// A node has at most a million of each.
-    #[error("a node has at most a million of each kind")]
+    /// A node has at most a million imports, and at most 4096 of one buffer.
+    #[error("a node has at most a million imports, and 4096 of one buffer")]
     TooMany,
     /// The owner is gone, or there is no such peer.
     #[error(transparent)]
@@ -381,8 +381,8 @@ impl From<RegionError> for TransferError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RedirectError {
-    /// There is no such export or redirection.
-    #[error("this node has no such export or redirection")]
+    /// There is no such export, redirection or peer.
+    #[error("there is no such export, redirection or peer")]
     NoSuch,
     /// The buffer was not exported as redirectable.
     #[error("the buffer was not exported as redirectable")]

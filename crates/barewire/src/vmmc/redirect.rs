@@ -27,6 +27,9 @@ impl Engine {
         if at.checked_add(room).is_none_or(|end| end > memory.len() as u64) {
             return Err(RedirectError::Range);
         }
+        if from.0 >= core.size() {
+            return Err(RedirectError::NoSuch);
+        }
         if core.is_gone(from) {
             return Err(RedirectError::PeerLost);
         }
@@ -36,7 +39,6 @@ impl Engine {
             entry.importers.len() - 1
         });
         let importer = &mut entry.importers[place];
-        let arrived = importer.unclaimed.pop_front();
         let turn = importer.turn;
         let redirection = RedirectEntry {
             export: export.0,
@@ -49,7 +51,7 @@ impl Engine {
             outcome: None,
         };
         let id = self.redirections.insert(redirection).ok_or(RedirectError::TooMany)?;
-        match arrived {
+        match importer.unclaimed.pop_front() {
             Some(arrival) => self.claimed(id, arrival, false),
             None => {
                 importer.turn = turn.wrapping_add(1);

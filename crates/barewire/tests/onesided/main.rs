@@ -46,6 +46,10 @@ macro_rules! suite {
                 concurrent_atomics_lose_nothing
                 a_sleeper_is_woken_by_a_put
                 waits_find_any_some_and_all
+                words_are_compared_each_with_its_own_value
+                old_values_come_with_quiet
+                floats_are_read_set_and_swapped
+                objects_grow_and_shrink
                 a_signal_comes_after_its_data
                 locks_exclude
                 collectives_over_active_sets_and_teams

@@ -162,6 +162,110 @@ pub fn waits_find_any_some_and_all(wire: &Wire) {
     });
 }
 
+pub fn words_are_compared_each_with_its_own_value(wire: &Wire) {
+    run(wire, 3, |shmem| {
+        let me = shmem.my_pe();
+        let steps = shmem.calloc::<i32>(3).unwrap();
+        let none = [None; 3];
+        assert_eq!(shmem.test_any(steps, 0, 3, Cmp::Ne, 0), Ok(None));
+        assert_eq!(shmem.test_some(steps, 1, 2, Cmp::Eq, 0), Ok(vec![1, 2]));
+        assert_eq!(shmem.test_all(steps, 3, 0, Cmp::Ne, 0), Ok(true), "all of none");
+        assert!(shmem.test_all(steps, 1, 3, Cmp::Eq, 0).is_err(), "one too many");
+        assert!(shmem.test_any_vector(steps, 1, Cmp::Eq, &none).is_err(), "one too many");
+        assert!(shmem.wait_until_any_vector(steps, 0, Cmp::Eq, &none).is_err(), "it would never end");
+        assert!(shmem.wait_until_some_vector(steps, 0, Cmp::Eq, &none).is_err(), "it would never end");
+        assert_eq!(shmem.wait_until_all_vector(steps, 0, Cmp::Eq, &none), Ok(()));
+        shmem.barrier_all().unwrap();
+        for pe in (0..3).filter(|&pe| pe != me) {
+            shmem.p(steps, me as usize, -1 - me as i32, pe).unwrap();
+        }
+        let mut wanted = [Some(-1), Some(-2), Some(-3)];
+        wanted[me as usize] = None;
+        // Each other PE once: who has been is left out.
+        let mut left = wanted;
+        while left.iter().any(Option::is_some) {
+            for which in shmem.wait_until_some_vector(steps, 0, Cmp::Eq, &left).unwrap() {
+                assert!(left[which].take().is_some());
+            }
+        }
+        shmem.wait_until_all_vector(steps, 0, Cmp::Eq, &wanted).unwrap();
+        assert_eq!(shmem.test_all_vector(steps, 0, Cmp::Eq, &wanted), Ok(true));
+        let first = usize::from(me == 0);
+        assert_eq!(shmem.wait_until_any_vector(steps, 0, Cmp::Eq, &wanted), Ok(first));
+        assert_eq!(shmem.test_any_vector(steps, 0, Cmp::Eq, &wanted), Ok(Some(first)));
+        let others: Vec<usize> = (0..3).filter(|&pe| pe != me as usize).collect();
+        assert_eq!(shmem.test_some_vector(steps, 0, Cmp::Le, &wanted), Ok(others.clone()));
+        assert_eq!(shmem.test_some(steps, 0, 3, Cmp::Lt, 0), Ok(others));
+        assert_eq!(shmem.test_all(steps, 0, 3, Cmp::Lt, 0), Ok(false), "nobody has written ours");
+    });
+}
+
+pub fn old_values_come_with_quiet(wire: &Wire) {
+    let each = wire.times(200) as usize;
+    run(wire, 3, |shmem| {
+        let (next, bits) = (shmem.calloc::<u32>(1).unwrap(), shmem.calloc::<u64>(1).unwrap());
+        let tickets = shmem.calloc::<u32>(each).unwrap();
+        for i in 0..each {
+            shmem.atomic_fetch_inc_nbi((tickets, i), next, 0, 2).unwrap();
+        }
+        let old = shmem.calloc::<u64>(1).unwrap();
+        shmem.atomic_fetch_or_nbi((old, 0), bits, 0, 1 << 63 | 1 << shmem.my_pe(), 1).unwrap();
+        assert!(shmem.atomic_fetch_inc_nbi((tickets, each), next, 0, 2).is_err(), "nowhere to land");
+        assert!(shmem.atomic_fetch_inc_nbi((tickets, 0), next, 0, 3).is_err(), "nobody");
+        shmem.quiet().unwrap();
+        let mine = shmem.read(tickets, 0, each).unwrap();
+        assert!(mine.is_sorted_by(|a, b| a < b), "in the order in which they were drawn");
+        let mut all = shmem.fcollect(shmem.team_world(), &mine).unwrap();
+        all.sort();
+        assert!(all.iter().copied().eq(0..3 * each as u32), "each was given once");
+        let firsts = u64::from(shmem.g(old, 0, shmem.my_pe()).unwrap() == 0);
+        assert_eq!(shmem.reduce(shmem.team_world(), Op::Sum, &[firsts]), Ok(vec![1]));
+        assert_eq!(shmem.g(bits, 0, 1), Ok(1 << 63 | 0b111));
+        shmem.barrier_all().unwrap();
+    });
+}
+
+pub fn floats_are_read_set_and_swapped(wire: &Wire) {
+    run(wire, 2, |shmem| {
+        let (me, other) = (shmem.my_pe(), 1 - shmem.my_pe());
+        let (small, large) = (shmem.calloc::<f32>(2).unwrap(), shmem.calloc::<f64>(2).unwrap());
+        shmem.atomic_set(small, 1, -0.5, other).unwrap();
+        assert_eq!(shmem.atomic_swap(large, 1, f64::from(me) + 0.25, other), Ok(0.0));
+        shmem.atomic_swap_nbi((large, 0), large, 1, f64::NAN, other).unwrap();
+        shmem.barrier_all().unwrap();
+        assert_eq!(shmem.read(small, 0, 2).unwrap(), [0.0, -0.5]);
+        assert_eq!(shmem.atomic_fetch(small, 1, other), Ok(-0.5));
+        assert_eq!(shmem.read(large, 0, 1).unwrap(), [f64::from(me) + 0.25]);
+        assert!(shmem.atomic_fetch(large, 1, me).unwrap().is_nan());
+        shmem.barrier_all().unwrap();
+    });
+}
+
+pub fn objects_grow_and_shrink(wire: &Wire) {
+    run(wire, 2, |shmem| {
+        let (me, other) = (shmem.my_pe(), 1 - shmem.my_pe());
+        let row = shmem.malloc::<u64>(100).unwrap();
+        let behind = shmem.calloc::<u64>(8).unwrap();
+        shmem.put(row, 0, &[u64::from(me) + 7; 100], other).unwrap();
+        let long = shmem.realloc(row, 1000).unwrap();
+        assert_eq!(shmem.read(long, 0, 100).unwrap(), [u64::from(other) + 7; 100], "what was put is kept");
+        shmem.put(long, 900, &[u64::from(me); 100], other).unwrap();
+        shmem.barrier_all().unwrap();
+        assert_eq!(shmem.read(behind, 0, 8).unwrap(), [0; 8], "nobody else's");
+        assert_eq!(shmem.read(long, 900, 100).unwrap(), [u64::from(other); 100]);
+        assert!(matches!(shmem.realloc(long, HEAP), Err(Error::HeapFull { .. })));
+        assert!(matches!(shmem.realloc(long, usize::MAX), Err(Error::HeapFull { .. })));
+        let short = shmem.realloc(long, 3).unwrap();
+        assert_eq!(shmem.read(short, 0, 3).unwrap(), [u64::from(other) + 7; 3]);
+        assert_eq!(shmem.realloc(short.part(1, 1).unwrap(), 5).unwrap_err(), Error::NotAllocated);
+        let page = shmem.align::<u8>(1 << 12, 10).unwrap();
+        assert_eq!(page.len(), 10);
+        assert!(matches!(shmem.align::<u8>(1 << 63, 1), Ok(_) | Err(Error::HeapFull { .. })));
+        assert!(shmem.align::<u8>(0, 1).is_err());
+        shmem.free(short).unwrap();
+    });
+}
+
 pub fn a_signal_comes_after_its_data(wire: &Wire) {
     let rounds = wire.times(100);
     run(wire, 3, |shmem| {

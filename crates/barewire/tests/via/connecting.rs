@@ -74,6 +74,88 @@ pub fn concurrent_discriminators_match(wires: &Wires) {
     });
 }
 
+pub fn two_vis_of_one_nic_connect_as_equals(wires: &Wires) {
+    run(wires, |member, _| {
+        let me = Peer(member.me());
+        let [a, b, c] = [(); 3].map(|()| member.plain_vi(ViAttributes::default()));
+        // Whether the first request has arrived when the second is made, or not; and again, with their ends under way.
+        for round in 0..6 {
+            member.nic.connect_peer_request(a, me, 4).unwrap();
+            if round % 2 == 1 {
+                member.nic.poll();
+                assert_eq!(member.nic.state(a), Ok(ViState::Connecting), "it does not mean itself");
+            }
+            member.nic.connect_peer_request(b, me, 4).unwrap();
+            if round % 2 == 0 {
+                let third = member.nic.connect_peer_request(c, me, 4);
+                assert_eq!(third, Err(ConnectError::DiscriminatorTaken));
+            }
+            for vi in [a, b] {
+                member.receive(vi, 100, 10);
+                member.nic.connected(vi, PATIENCE).unwrap();
+            }
+            for (from, to) in [(a, b), (b, a)] {
+                member.write(0, &[round; 3]);
+                member.send(from, 0, 3);
+                assert_eq!((member.sent(from), member.received(to).length), (Status::Success, 3));
+                assert_eq!(member.read(100, 3), [round; 3]);
+            }
+            member.nic.disconnect(a).unwrap();
+            member.nic.disconnect(b).unwrap();
+        }
+        let soon = Some(Duration::from_millis(5));
+        assert_eq!(member.nic.connect_peer(a, me, 5, soon), Err(ConnectError::NoMatch));
+        let other = ViAttributes { flow: Flow::Credits, ..ViAttributes::default() };
+        let unlike = member.plain_vi(other);
+        member.nic.connect_peer_request(a, me, 6).unwrap();
+        assert_eq!(member.nic.connect_peer(unlike, me, 6, PATIENCE), Err(ConnectError::Attributes));
+        assert_eq!(member.nic.connected(a, PATIENCE), Err(ConnectError::Attributes));
+    });
+}
+
+pub fn a_client_and_an_equal_are_not_taken_for_each_other(wires: &Wires) {
+    run(wires, |member, meeting| {
+        let vi = member.plain_vi(ViAttributes::default());
+        let other = member.other();
+        match member.me() {
+            0 => member.nic.connect_request(vi, other, 1).unwrap(),
+            _ => member.nic.connect_peer_request(vi, other, 1).unwrap(),
+        }
+        let heard = |nic: &mut Nic| (nic.counters().packets > 0).then_some(());
+        member.nic.wait("the other's", PATIENCE, heard).unwrap();
+        assert_eq!(member.nic.state(vi), Ok(ViState::Connecting));
+        meeting.meet(|| {
+            member.nic.poll();
+        });
+    });
+}
+
+pub fn an_answer_to_an_earlier_request_is_not_taken(wires: &Wires) {
+    run(wires, |member, meeting| {
+        let vi = member.plain_vi(ViAttributes::default());
+        let meet = |nic: &mut Nic| {
+            meeting.meet(|| {
+                nic.poll();
+            })
+        };
+        if member.me() == 0 {
+            member.nic.connect_request(vi, Peer(1), 1).unwrap();
+            meet(&mut member.nic);
+            member.nic.disconnect(vi).unwrap();
+            member.nic.connect_request(vi, Peer(1), 2).unwrap();
+            assert_eq!(member.nic.connected(vi, PATIENCE), Err(ConnectError::Rejected));
+        } else {
+            let first = member.nic.connect_wait(1, PATIENCE).unwrap();
+            meet(&mut member.nic);
+            let second = member.nic.connect_wait(2, PATIENCE).unwrap();
+            // The first was taken before it was withdrawn.
+            member.nic.accept(first, vi).unwrap();
+            member.nic.wait("word that nobody wants it", PATIENCE, Nic::next_fault).unwrap();
+            member.nic.reject(second).unwrap();
+        }
+    });
+}
+
 pub fn attributes_must_agree(wires: &Wires) {
     run(wires, |member, _| {
         let mine = match member.me() {

@@ -28,6 +28,9 @@ use wires::{PATIENCE, Wires};
 for_every_wire! {
     clients_find_their_servers_by_discriminator
     concurrent_discriminators_match
+    two_vis_of_one_nic_connect_as_equals
+    a_client_and_an_equal_are_not_taken_for_each_other
+    an_answer_to_an_earlier_request_is_not_taken
     attributes_must_agree
     a_request_that_nobody_takes_is_withdrawn
     messages_of_every_length_go_through_any_segments
@@ -49,6 +52,7 @@ for_every_wire! {
     other_tags_set_a_status_and_touch_nothing
     rdma_is_checked_by_the_owner
     a_revoked_tag_opens_nothing
+    an_answer_that_nobody_asked_for_is_not_kept
     a_refusal_may_be_reported_without_breaking
     a_message_too_long_for_its_descriptor_breaks_the_connection
     disconnecting_flushes_everything_at_both_ends

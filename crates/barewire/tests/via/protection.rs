@@ -276,6 +276,39 @@ fn what_is_freed_twice_or_still_used_is_an_error() {
     assert!(matches!(nic.create_vi(tag, lax, Cqs::default()), Err(NicError::Attributes(_))));
 }
 
+pub fn an_answer_that_nobody_asked_for_is_not_kept(wires: &Wires) {
+    const LIES: u64 = 50;
+    run(wires, |member, meeting| {
+        let vi = member.plain_vi(ViAttributes::default());
+        member.meet(vi, 1);
+        meeting.meet(|| {
+            member.nic.poll();
+        });
+        let there = member.handle.remote();
+        if member.me() == 1 {
+            // "No access", by the NICs' own packets, to the first VI of a NIC: the name of that is 0.
+            let answer = barewire::core::Port(0xBA00);
+            for handle in (there.0..).take(LIES as usize) {
+                let send = |nic: &mut Nic| nic.core_mut().send(Peer(0), answer, handle, &[0; 24]).ok();
+                member.nic.wait("room", PATIENCE, send).unwrap();
+            }
+        } else {
+            let heard = |nic: &mut Nic| (nic.counters().strays == LIES).then_some(());
+            member.nic.wait("all of it", PATIENCE, heard).unwrap();
+        }
+        meeting.meet(|| {
+            member.nic.poll();
+        });
+        if member.me() == 0 {
+            // Both NICs have made the same things: the handle is the other's too.
+            let write = Descriptor::rdma_write(there, 0).segment(member.handle, 0, 8);
+            member.nic.post_send(vi, write).unwrap();
+            assert_eq!(member.sent(vi), Status::Success);
+            assert_eq!(member.nic.counters().resolves, 1, "it asked for itself");
+        }
+    });
+}
+
 #[test]
 fn an_old_handle_opens_nothing_however_many_came_after_it() {
     let job = barewire::core::job::Job::alone().unwrap();

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use automatic::*;
-use barewire::core::Peer;
 use barewire::core::region::{Memory, Who};
+use barewire::core::{Deliver, Endpoint, Flow, Incoming, Peer, Port};
 use barewire::vmmc::{
     Arrival, CacheCounters, ExportError, ExportOptions, Import, ImportError, Notify, RedirectError,
     Redirected, TransferError, Vmmc, Why,
@@ -342,12 +342,63 @@ fn what_is_freed_twice_is_an_error(wires: &Wires) {
         let plain = member.node.export(&memory, 5, Who::Anyone).unwrap();
         let not = member.node.redirect(plain, member.other(), (&memory, 0, 1));
         assert_eq!(not, Err(RedirectError::NotRedirectable));
+        let (_, aimed, _) = redirectable(member);
+        let nobody = member.node.redirect(aimed, Peer(77), (&memory, 0, 1));
+        assert_eq!(nobody, Err(RedirectError::NoSuch), "there is no such peer");
         let source = Memory::private(1);
         let transfer = member.node.send(member.proxy, 0, (&source, 0, 1), Notify::Quiet).unwrap();
         member.node.finish(transfer, PATIENCE).unwrap();
         assert_eq!(member.node.transfer_done(transfer), Some(Err(TransferError::NoSuch)));
         assert!(member.node.import_request(Peer(77), 1).is_err(), "there is no such peer");
         assert_eq!(member.node.next_event(), None, "nothing of that is a failure");
+    });
+}
+
+#[test]
+fn a_peer_that_imports_without_end_leaves_room_for_others() {
+    struct Granted(usize, usize);
+    impl Deliver for Granted {
+        fn deliver(&mut self, _: &mut Endpoint, mut packet: Incoming<'_>) -> Flow {
+            self.0 += 1;
+            self.1 += usize::from(packet.read_u64() == Some(0));
+            Flow::Continue
+        }
+    }
+    const ASKED: usize = 5000;
+    let meeting = Meeting::new(3);
+    Wires::shm().run(3, |mut core| {
+        if core.me() == Peer(1) {
+            // By the nodes' own packets, because a node frees what it does not want.
+            let mut granted = Granted(0, 0);
+            for name in 0..ASKED as u64 {
+                let mut sent = false;
+                let (port, bytes) = (Port(0xC000), name.to_le_bytes());
+                let ask = |core: &mut Endpoint, _: &mut Granted| {
+                    sent = sent || core.send(Peer(0), port, u64::from(NUMBER), &bytes).is_ok();
+                    sent
+                };
+                core.wait(&mut granted, PATIENCE, ask).unwrap();
+            }
+            core.wait(&mut granted, PATIENCE, |_, granted| granted.0 == ASKED).unwrap();
+            assert_eq!(granted.1, 4096);
+            return (0..2).for_each(|_| {
+                meeting.meet(|| {
+                    core.progress(&mut granted, usize::MAX);
+                })
+            });
+        }
+        let mut node = Vmmc::new(core);
+        let buffer = Memory::shared(BUFFER).unwrap();
+        node.export(&buffer, NUMBER, Who::Anyone).unwrap();
+        meeting.meet(|| {
+            node.poll();
+        });
+        if node.core().me() == Peer(2) {
+            node.import(Peer(0), NUMBER, PATIENCE).unwrap();
+        }
+        meeting.meet(|| {
+            node.poll();
+        });
     });
 }
 

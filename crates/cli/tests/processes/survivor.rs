@@ -121,7 +121,7 @@ fn round(me: &mut Rank, step: Step, key: Key, long: &[u8]) -> Result<(), Lost> {
             Ok(())
         }
         (What::Idle, _) => stay_idle(me),
-        (What::Asleep, _) => hear_done(me),
+        (What::Asleep | What::Kept, _) => hear_done(me),
         (What::Stream, Receives) => {
             me.send_shorts(VICTIM, STREAM, b"a word")?;
             hear_done(me)

@@ -1,11 +1,15 @@
 //! The rank that is killed or stopped: does what the survivor asks until then.
 
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use barewire_core::job::Job;
 use barewire_core::region::{Key, Memory, Rights, Who};
 use barewire_core::tagged::Mode;
 use barewire_core::{Config, WaitError};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
 use crate::folder::Board;
 use crate::matrix::{Side, Step, What};
@@ -35,6 +39,9 @@ pub fn rank(job: Job, config: Config, board: Board, step: Step) {
                 theirs = me.mail.keys.pop_front();
             }
             STEP => {
+                if step.what == What::Kept {
+                    leave_sockets_to_a_child(&me.board);
+                }
                 me.ready();
                 round(&mut me, step, theirs.expect("it comes before the first step"), &long);
             }
@@ -49,7 +56,7 @@ fn round(me: &mut Rank, step: Step, key: Key, long: &[u8]) {
     match (step.what, step.side) {
         (What::Join | What::Open | What::Idle | What::Direct, _) => {}
         (What::Put | What::Get | What::Atomic, Receives) => {}
-        (What::Asleep, _) => {
+        (What::Asleep | What::Kept, _) => {
             me.board.await_note("struck");
             done(me);
         }
@@ -92,6 +99,30 @@ fn round(me: &mut Rank, step: Step, key: Key, long: &[u8]) {
         }
     }
     me.ep.flush();
+}
+
+/// Starts a child that has all our sockets and does nothing: like one that is forked, for which there is no safe call.
+// It is killed before it could wait for the child, which is the point.
+#[allow(clippy::zombie_processes)]
+fn leave_sockets_to_a_child(board: &Board) {
+    let ourselves = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let sockets = open.filter(|entry| {
+        std::fs::read_link(entry.path()).is_ok_and(|to| to.to_string_lossy().starts_with("socket:"))
+    });
+    let numbers = sockets.map(|entry| entry.file_name().to_str().unwrap().parse().unwrap());
+    let kept: Vec<OwnedFd> = numbers
+        .map(|number| {
+            let copy = pidfd_getfd(&ourselves, number, PidfdGetfdFlags::empty()).unwrap();
+            fcntl_setfd(&copy, FdFlags::empty()).unwrap();
+            copy
+        })
+        .collect();
+    assert!(!kept.is_empty());
+    let quiet = || Stdio::null();
+    let child =
+        Command::new("sleep").arg("60").stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn().unwrap();
+    board.note("child", &child.id().to_string());
 }
 
 fn done(me: &mut Rank) {

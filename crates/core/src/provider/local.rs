@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use barewire_sys::bell::{Bell, Ringer};
 use barewire_sys::credentials;
 use barewire_sys::ring::RingMemory;
+use barewire_sys::rustix::event::{PollFd, PollFlags, Timespec, poll};
 use barewire_sys::rustix::io::Errno;
 use barewire_sys::rustix::net::{
     self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -168,6 +169,12 @@ pub(crate) fn is_closed(socket: &OwnedFd) -> bool {
         Ok(_) => false,
         Err(e) => e != Errno::AGAIN && e != Errno::INTR,
     }
+}
+
+/// Whether the process behind this descriptor has ended.
+pub(crate) fn has_ended(process: &OwnedFd) -> bool {
+    let mut ended = [PollFd::new(process, PollFlags::IN)];
+    poll(&mut ended, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 /// What the receiver of a ring says before it closes its end in good order.

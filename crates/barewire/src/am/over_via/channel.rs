@@ -123,7 +123,11 @@ impl Carrier {
         let ours_first = (self.core().me(), here) <= (peer, there);
         let (first, second) = if ours_first { (here, there) } else { (there, here) };
         let discriminator = DISCRIMINATOR | u64::from(first) << 16 | u64::from(second);
-        if let Err(error) = self.nic.connect_peer_request(vi, peer, discriminator) {
+        let asked = match peer == self.core().me() {
+            true => self.nic.connect_itself(vi),
+            false => self.nic.connect_peer_request(vi, peer, discriminator),
+        };
+        if let Err(error) = asked {
             let _ = self.nic.destroy_vi(vi);
             let _ = self.nic.deregister(handle);
             return Err(if let ConnectError::Send(error) = error { error } else { SendError::Full });

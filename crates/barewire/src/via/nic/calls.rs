@@ -32,7 +32,8 @@ impl Nic {
         self.engine.ask(&mut self.core, vi.0, peer, discriminator, Kind::Connect)
     }
 
-    /// Asks `peer`'s NIC for a connection, as an equal: it stands when both have asked with the same discriminator.
+    /// Asks `peer`'s NIC for a connection, as an equal: it stands when both have asked with the same discriminator. Two VIs of one
+    /// NIC connect so too, if both ask that.
     ///
     /// ```
     /// # use barewire::via::*;
@@ -54,6 +55,11 @@ impl Nic {
         discriminator: u64,
     ) -> Result<(), ConnectError> {
         self.engine.ask(&mut self.core, vi.0, peer, discriminator, Kind::Meet)
+    }
+
+    /// Connects a VI with itself: what it sends it receives.
+    pub(crate) fn connect_itself(&mut self, vi: Vi) -> Result<(), ConnectError> {
+        self.engine.connect_itself(&mut self.core, vi.0)
     }
 
     /// What came of asking for a connection; `None` while nobody has answered. Told once.
