@@ -1,7 +1,6 @@
-/* Each process has another number of sessions, one after the other; one of them is gone at once after its last. */
+/* Each process has another number of sessions, one after the other. */
 #include <mpi.h>
 #include <stdio.h>
-#include <unistd.h>
 
 static int failures;
 
@@ -31,7 +30,5 @@ int main(void) {
     CHECK(talk("mpi://WORLD", "all again") == rank);
     for (int more = 0; more < rank; more++) CHECK(talk("mpi://SELF", "alone again") == 0);
     printf("rank %d: %d failures\n", rank, failures);
-    fflush(stdout);
-    if (rank == 1) _exit(failures != 0);
     return failures != 0;
 }
