@@ -10,6 +10,16 @@ use barewire_core::{Deliver, Endpoint, Peer, SendError};
 
 use super::{Error, Symmetric, World};
 
+/// Memory of a rank's that is within reach, if it is; the function that asks ends if it is not to be had.
+macro_rules! within_reach {
+    ($world:ident, $key:ident, $rights:expr) => {
+        match $world.endpoint.reach($key, $rights) {
+            Ok(there) => there,
+            Err(error) => return Err($world.refused(error)),
+        }
+    };
+}
+
 /// The operations that travel.
 #[derive(Debug, Default)]
 pub(super) struct Travels {
@@ -194,7 +204,7 @@ impl<L: Deliver> World<L> {
         bytes: &[u8],
     ) -> Result<bool, Error> {
         let key = memory.key(rank)?;
-        let Some(there) = self.endpoint.reach(key, Rights::WRITE)? else { return Ok(false) };
+        let Some(there) = within_reach!(self, key, Rights::WRITE) else { return Ok(false) };
         if !there.write(place(offset)?, bytes) {
             return Err(Error::OUT_OF_RANGE);
         }
@@ -248,12 +258,19 @@ impl<L: Deliver> World<L> {
         into: &mut [u8],
     ) -> Result<bool, Error> {
         let key = memory.key(rank)?;
-        let Some(there) = self.endpoint.reach(key, Rights::READ)? else { return Ok(false) };
+        let Some(there) = within_reach!(self, key, Rights::READ) else { return Ok(false) };
         if !there.read(place(offset)?, into) {
             return Err(Error::OUT_OF_RANGE);
         }
         self.acted(key.owner);
         Ok(true)
+    }
+
+    /// Memory was refused. Its owner may have left: who asks for it again and again finds out.
+    #[cold]
+    fn refused(&mut self, error: RegionError) -> Error {
+        self.poll();
+        error.into()
     }
 
     fn get_from_afar(&mut self, key: Key, offset: u64, into: &mut [u8]) -> Result<(), Error> {
@@ -321,7 +338,7 @@ impl<L: Deliver> World<L> {
             // It may overlap with where it goes.
             return Ok(false);
         }
-        let Some(there) = self.endpoint.reach(key, Rights::READ)? else { return Ok(false) };
+        let Some(there) = within_reach!(self, key, Rights::READ) else { return Ok(false) };
         let from = there.wire_ref(place(offset)?, place(len)?);
         let to = into.wire_mut(place(at)?, place(len)?);
         let (Some(mut from), Some(mut to)) = (from, to) else { return Err(Error::OUT_OF_RANGE) };
@@ -368,7 +385,7 @@ impl<L: Deliver> World<L> {
         what: Atomic,
     ) -> Result<u64, Error> {
         let key = memory.key(rank)?;
-        match self.endpoint.reach(key, Rights::ATOMIC)? {
+        match within_reach!(self, key, Rights::ATOMIC) {
             Some(there) => {
                 let old = what.apply(there, offset, width)?;
                 self.acted(key.owner);
@@ -407,7 +424,7 @@ impl<L: Deliver> World<L> {
         what: Atomic,
     ) -> Result<(), Error> {
         let key = memory.key(rank)?;
-        match self.endpoint.reach(key, Rights::ATOMIC)? {
+        match within_reach!(self, key, Rights::ATOMIC) {
             Some(there) => {
                 what.apply(there, offset, width)?;
                 self.acted(key.owner);
@@ -435,7 +452,7 @@ impl<L: Deliver> World<L> {
         if !land.is_there() {
             return Err(Error::OUT_OF_RANGE);
         }
-        if let Some(there) = self.endpoint.reach(key, Rights::ATOMIC)? {
+        if let Some(there) = within_reach!(self, key, Rights::ATOMIC) {
             land.put(what.apply(there, offset, width)?)?;
             self.acted(key.owner);
             return Ok(());
