@@ -203,20 +203,18 @@ impl Branch {
     }
 
     /// Sends what the children take.
-    pub fn flush(&mut self, poller: &Poller) -> Vec<Up> {
-        let mut lost = Vec::new();
+    pub fn flush(&mut self, poller: &Poller) {
         for (index, child) in self.children.iter_mut().enumerate() {
             let Some(link) = &mut child.agent.link else { continue };
-            match link.flush() {
-                Ok(empty) => {
-                    let interest = if empty { Interest::Read } else { Interest::ReadWrite };
-                    // A child that is not listened to at the moment is not watched.
-                    let _ = poller.modify(link.fd(), token(index), interest);
-                }
-                Err(error) => lost.push(child.missing(error.to_string())),
-            }
+            let empty = link.flush().unwrap_or_else(|_| {
+                // What it said last is still to be read, and behind it that this was the end.
+                link.drop_queued();
+                true
+            });
+            let interest = if empty { Interest::Read } else { Interest::ReadWrite };
+            // A child that is not listened to at the moment is not watched.
+            let _ = poller.modify(link.fd(), token(index), interest);
         }
-        lost
     }
 
     /// Stops listening to children while the launcher is slow to take what they say, or begins again.

@@ -150,8 +150,7 @@ impl Supervisor {
     /// Sends what the launcher takes, and stops reading outputs while it takes nothing.
     fn talk(&mut self) -> anyhow::Result<()> {
         if let Some(branch) = &mut self.branch {
-            let lost = branch.flush(&self.poller);
-            lost.iter().for_each(|report| self.say(report));
+            branch.flush(&self.poller);
         }
         if !self.connected {
             return Ok(());

@@ -87,6 +87,8 @@ pub struct Outcome {
     before: Option<Failure>,
     /// Ranks that failed later, and not because they were asked to end.
     also: Vec<(u32, i32)>,
+    /// Hosts that were lost later.
+    also_lost: Vec<Failure>,
     /// Output that was lost, though something else went wrong first.
     unwritten: Option<String>,
 }
@@ -101,6 +103,10 @@ impl Outcome {
             }
             (Some(_), Failure::Rank { rank, status }) => {
                 self.also.push((rank, status));
+                false
+            }
+            (Some(_), host @ Failure::Host { .. }) => {
+                self.also_lost.push(host);
                 false
             }
             (Some(Failure::Unwritten(_)), Failure::Unwritten(_)) => false,
@@ -168,7 +174,7 @@ impl Outcome {
         if matches!(self.first, None | Some(Failure::NobodyReads)) {
             return lines;
         }
-        for failure in self.before.iter().chain(&self.first) {
+        for failure in self.before.iter().chain(&self.first).chain(&self.also_lost) {
             lines.extend(failure.lines(view));
         }
         lines.extend(self.unwritten.clone());
@@ -344,5 +350,8 @@ mod tests {
         let text = outcome.summary(&view).join("\n");
         assert!(text.contains("rank 1 on a was killed") && text.contains("ended by SIGINT"), "{text}");
         assert!(text.contains("\n2 ranks were ended"), "{text}");
+        let lost = Failure::Host { host: "node7".into(), reason: "no route".into() };
+        let text = super::tests::outcome(&[rank(1, KILLED), lost]).summary(&view).join("\n");
+        assert!(text.contains("rank 1 on a was killed") && text.contains("host node7 was lost"), "{text}");
     }
 }

@@ -152,6 +152,27 @@ impl Link {
         Ok(true)
     }
 
+    /// Drops what has not been sent, because nobody takes it any more. What the other side has said before can still be read, and then its end.
+    ///
+    /// ```
+    /// # use barewire_core::boot::{Fill, Link, frame::Unit};
+    /// # use std::{io::Write, os::unix::net::UnixStream};
+    /// let (near, mut far) = UnixStream::pair().unwrap();
+    /// let mut link = Link::new(near.into(), 1024);
+    /// far.write_all(b"farewell\n").unwrap();
+    /// drop(far);
+    /// link.queue(b"are you there?");
+    /// assert!(link.flush().is_err());
+    /// link.drop_queued();
+    /// assert!(matches!(link.flush(), Ok(true)) && matches!(link.fill(), Ok(Fill::Some(9))));
+    /// assert_eq!(link.next_unit(), Ok(Some(Unit::Line(b"farewell"))));
+    /// assert!(matches!(link.fill(), Ok(Fill::Closed)));
+    /// ```
+    pub fn drop_queued(&mut self) {
+        self.outgoing.clear();
+        self.sent = 0;
+    }
+
     /// Reads what is there, at most once.
     ///
     /// ```

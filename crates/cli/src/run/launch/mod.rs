@@ -210,13 +210,14 @@ impl<'a> Launch<'a> {
     fn talk(&mut self) -> anyhow::Result<()> {
         for index in 0..self.agents.len() {
             let Some(link) = &mut self.agents[index].link else { continue };
-            match link.flush() {
-                Ok(_) if self.paused => {}
-                Ok(empty) => {
-                    let interest = if empty { Interest::Read } else { Interest::ReadWrite };
-                    self.poller.modify(link.fd(), agent_token(index), interest)?;
-                }
-                Err(error) => self.agent_is_lost(index, &error.to_string()),
+            let empty = link.flush().unwrap_or_else(|_| {
+                // It has ended, or its host is gone. What it said last is still to be read, and behind it that this was the end.
+                link.drop_queued();
+                true
+            });
+            if !self.paused {
+                let interest = if empty { Interest::Read } else { Interest::ReadWrite };
+                self.poller.modify(link.fd(), agent_token(index), interest)?;
             }
         }
         Ok(())
