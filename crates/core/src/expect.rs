@@ -9,7 +9,7 @@ use barewire_sys::wirebuf::WireRef;
 
 use crate::endpoint::{Endpoint, InboundSlot};
 use crate::incoming::{Deliver, Incoming, Part};
-use crate::progress::{Budget, Inbound};
+use crate::progress::{BEHIND, Budget, Inbound};
 use crate::provider::Rx;
 use crate::provider::shm::{CHUNK_NAME_BYTES, RingRx};
 use crate::stream::OpenMessages;
@@ -28,6 +28,8 @@ pub(crate) struct Expecting {
     /// Its place in the list of peers to receive from.
     at: usize,
     in_a_row: u32,
+    /// Messages in a row that were there at the first look.
+    behind: u32,
 }
 
 /// How far a message has come that was [followed](Endpoint::follow).
@@ -65,6 +67,34 @@ impl Endpoint {
         self.expect_besides(from, (port, imm), most, |_, _| false, take)
     }
 
+    /// Gives everybody else their turn if it is due, because many messages of one peer in a row were [expected](Endpoint::expect) and came;
+    /// what that peer has sent stays where it is. For those who mean to expect more of it: otherwise [`Endpoint::progress`] has to come first, and
+    /// takes it.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, Flow, Incoming, Port, job::Job};
+    /// let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let (me, port) = (endpoint.me(), Port(3));
+    /// let mut nobody = |_: &mut Endpoint, _: Incoming<'_>| -> Flow { panic!("there is nobody else") };
+    /// for n in 0..100 {
+    ///     endpoint.send(me, port, n, b"").unwrap();
+    ///     endpoint.let_others(me, &mut nobody);
+    ///     assert_eq!(endpoint.expect(me, port, n, 0, |_| ()), Some(0));
+    /// }
+    /// ```
+    #[inline(always)]
+    pub fn let_others<D: Deliver>(&mut self, peer: Peer, deliver: &mut D) {
+        if self.expecting.in_a_row >= IN_A_ROW_MAX {
+            self.attend_to_others(peer, deliver);
+        }
+    }
+
+    #[inline(never)]
+    fn attend_to_others<D: Deliver>(&mut self, peer: Peer, deliver: &mut D) {
+        self.expecting.in_a_row = 0;
+        self.progress_with(deliver, Budget::new(usize::MAX), |other| other != peer);
+    }
+
     /// [`Endpoint::expect`] a message to a port with an immediate, and let `aside` take messages without bytes that come before it: it is asked,
     /// by port and immediate, whether it does.
     #[inline(always)]
@@ -87,6 +117,7 @@ impl Endpoint {
             rx.settle(peer.shuttle());
         }
         let mut link = peer.shuttle.as_deref_mut().map(|link| &mut link.shuttle);
+        let patience = looks;
         let (shuttle, chunked, len) = loop {
             let (packet, shuttle) = loop {
                 if let Some(packet) = rx.ring.peek() {
@@ -129,6 +160,10 @@ impl Endpoint {
             // Whoever sends nothing else is not listened to for ever.
             looks = looks.checked_sub(1)?;
         };
+        self.expecting.behind = if looks == patience { self.expecting.behind.wrapping_add(1) } else { 0 };
+        if self.expecting.behind > BEHIND {
+            rx.ring.fetch_ahead();
+        }
         match shuttle {
             Some(shuttle) if !chunked => {
                 take(Incoming::new(from, port, imm, shuttle.payload(len)?));
@@ -239,7 +274,7 @@ impl Endpoint {
     pub(crate) fn look<D: Deliver>(&mut self, on: Option<Peer>, deliver: &mut D) -> usize {
         match on {
             Some(peer) if self.patience.yields() > 0 => self.look_at(peer, deliver),
-            _ => self.progress(deliver, usize::MAX),
+            _ => self.progress_with(deliver, Budget::of_a_wait(), |_| true),
         }
     }
 
@@ -327,11 +362,19 @@ mod tests {
     use super::*;
     use crate::job::Job;
     use crate::wait::Waiting;
-    use crate::{Config, Ignore};
+    use crate::{Config, Flow, Ignore};
 
-    /// Three endpoints of a crowd that are connected: the one that waits, the one it waits for, and another.
     fn crowd() -> [Endpoint; 3] {
-        let open = |job| Endpoint::open(Job { crowded: true, ..job }, Config::default()).unwrap();
+        connected(true)
+    }
+
+    fn alone() -> [Endpoint; 3] {
+        connected(false)
+    }
+
+    /// Three endpoints that are connected: the one that waits, the one it waits for, and another.
+    fn connected(crowded: bool) -> [Endpoint; 3] {
+        let open = |job| Endpoint::open(Job { crowded, ..job }, Config::default()).unwrap();
         let mut all: Vec<_> = Job::threads(3).unwrap().into_iter().map(open).collect();
         for from in [1, 2] {
             all[from].send(Peer(0), Port(1), 0, b"first").unwrap();
@@ -365,5 +408,51 @@ mod tests {
         let one = Waiting { what: "one message", on: Some(Peer(1)) };
         here.wait_for(one, &mut Ignore, None, |here, _| here.stats().received > 2).unwrap();
         drop(there);
+    }
+
+    #[test]
+    fn who_expects_many_in_a_row_lets_others_have_their_turn_and_leaves_the_rest_in_order() {
+        let [mut here, mut there, mut other] = alone();
+        other.send(Peer(0), Port(1), 7, b"besides").unwrap();
+        (0..3 * IN_A_ROW_MAX).for_each(|n| there.send(Peer(0), Port(1), n.into(), b"").unwrap());
+        let mut besides = Vec::new();
+        let mut others = |_: &mut Endpoint, packet: Incoming<'_>| {
+            besides.push((packet.from, packet.imm));
+            Flow::Continue
+        };
+        here.expecting.in_a_row = 0;
+        here.rounds.made();
+        for n in 0..3 * IN_A_ROW_MAX {
+            here.let_others(Peer(1), &mut others);
+            assert_eq!(here.expect(Peer(1), Port(1), n.into(), 0, |_| ()), Some(0), "message {n}");
+        }
+        assert_eq!(besides, [(Peer(2), 7)]);
+    }
+
+    /// Leaves packets with odd immediates as long as it may.
+    struct OnlyEven(Vec<u64>);
+
+    impl Deliver for OnlyEven {
+        const LEAVES: bool = true;
+
+        fn deliver(&mut self, _: &mut Endpoint, packet: Incoming<'_>) -> Flow {
+            if packet.may_stay() && packet.imm % 2 == 1 {
+                return Flow::Later;
+            }
+            self.0.push(packet.imm);
+            Flow::Continue
+        }
+    }
+
+    #[test]
+    fn a_wait_leaves_what_its_layer_does_not_want_yet_and_every_look_takes_something() {
+        let [mut here, mut there, _other] = alone();
+        (0..10).for_each(|n| there.send(Peer(0), Port(1), n, b"").unwrap());
+        let mut only_even = OnlyEven(Vec::new());
+        let before = here.stats().received;
+        here.wait(&mut only_even, None, |here, _| here.stats().received > before).unwrap();
+        assert_eq!(here.stats().received, before + 1, "the second was left, and with it all behind it");
+        here.wait(&mut only_even, None, |here, _| here.stats().received == before + 10).unwrap();
+        assert_eq!(only_even.0, (0..10).collect::<Vec<_>>());
     }
 }

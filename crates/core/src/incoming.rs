@@ -46,6 +46,15 @@ use crate::{Peer, Port};
 /// assert_eq!(counter.0, 10);
 /// ```
 pub trait Deliver {
+    /// Whether it leaves packets where they are, with [`Flow::Later`]. Layers that never do, as most, pay nothing for those that may.
+    ///
+    /// ```
+    /// use barewire_core::{Deliver, Ignore, tagged::Tagged};
+    /// assert!(Tagged::LEAVES, "messages that nobody has asked for yet");
+    /// assert!(!Ignore::LEAVES);
+    /// ```
+    const LEAVES: bool = false;
+
     /// Takes one packet: a whole short message, or the next part of a long one. Packets of one message come in order.
     ///
     /// ```
@@ -209,6 +218,9 @@ pub enum Flow {
     Quit,
     /// Its sender broke the rules of the layer: the link to it ends, as after any other nonsense.
     Distrust,
+    /// Leave this packet where it is, with all that its sender has sent after it: it comes again, first, next time. Only for layers that
+    /// [say so](Deliver::LEAVES) and packets that [may stay](Incoming::may_stay); any other is gone as after [`Flow::Continue`].
+    Later,
 }
 
 /// Drops everything.
@@ -335,6 +347,36 @@ impl<'a> Incoming<'a> {
             payload,
             hold: Some(hold),
         }
+    }
+
+    /// Whether the handler may leave the packet where it is, with [`Flow::Later`]: a short message between neighbours that is not the first of
+    /// its sender's in one look of a [wait](Endpoint::wait), so that every look takes something.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Deliver, Endpoint, Flow, Incoming, Peer, Port, job::Job};
+    /// struct OneByOne(Vec<u64>);
+    /// impl Deliver for OneByOne {
+    ///     const LEAVES: bool = true;
+    ///     fn deliver(&mut self, _: &mut Endpoint, packet: Incoming<'_>) -> Flow {
+    ///         if packet.may_stay() {
+    ///             return Flow::Later;
+    ///         }
+    ///         self.0.push(packet.imm);
+    ///         Flow::Continue
+    ///     }
+    /// }
+    /// # let mut jobs = Job::threads(2).unwrap().into_iter();
+    /// # let mut open = || Endpoint::open(jobs.next().unwrap(), Config::default()).unwrap();
+    /// let (mut here, mut there, mut seen) = (open(), open(), OneByOne(Vec::new()));
+    /// (0..3).for_each(|n| there.send(Peer(0), Port(1), n, b"").unwrap());
+    /// here.wait(&mut seen, None, |here, _| here.stats().received > 0).unwrap();
+    /// assert_eq!(seen.0, [0], "the others stay where they are");
+    /// here.wait(&mut seen, None, |here, _| here.stats().received == 3).unwrap();
+    /// assert_eq!(seen.0, [0, 1, 2]);
+    /// ```
+    #[inline(always)]
+    pub fn may_stay(&self) -> bool {
+        self.hold.is_some_and(HoldSlot::may_stay)
     }
 
     /// A message in one packet, in parts.
@@ -528,6 +570,11 @@ impl<'a> Whole<'a> {
         let Whole { from, port, imm, payload, hold } = self;
         Incoming { hold, ..Incoming::new(from, port, imm, payload) }
     }
+
+    /// Whether it may be left where it is, as for [`Incoming::may_stay`].
+    pub fn may_stay(&self) -> bool {
+        self.hold.is_some_and(HoldSlot::may_stay)
+    }
 }
 
 /// A part of a long message, as the link's table of open messages knows it.
@@ -626,6 +673,8 @@ pub(crate) struct HoldSlot {
     held: Cell<bool>,
     /// What one held packet charges, in the link's own units.
     amount: Cell<u64>,
+    /// Whether the packet about to be delivered may be left where it is.
+    may_stay: Cell<bool>,
     released: Arc<AtomicU64>,
     taken: Cell<u64>,
 }
@@ -635,6 +684,17 @@ impl HoldSlot {
     #[inline(always)]
     pub fn arm(&self, amount: u64) {
         self.amount.set(amount);
+    }
+
+    /// Sets whether packets from now on may be left where they are.
+    #[inline(always)]
+    pub fn let_stay(&self, may_stay: bool) {
+        self.may_stay.set(may_stay);
+    }
+
+    #[inline(always)]
+    pub fn may_stay(&self) -> bool {
+        self.may_stay.get()
     }
 
     /// Whether the packet just delivered was kept.

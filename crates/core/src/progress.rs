@@ -18,7 +18,7 @@ use crate::{Peer, Port};
 /// Packets taken from one peer before the next has its turn.
 pub(crate) const BATCH: u32 = 64;
 /// Packets in a row after which more are likely to be there.
-const BEHIND: u32 = 2;
+pub(crate) const BEHIND: u32 = 2;
 
 /// The way in from one peer, and the messages open on it.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl From<Flow> for Handled {
     #[inline(always)]
     fn from(flow: Flow) -> Handled {
         match flow {
-            Flow::Continue => Handled::Next,
+            Flow::Continue | Flow::Later => Handled::Next,
             Flow::Quit => Handled::Quit,
             Flow::Distrust => Handled::Nonsense("what its layer forbids"),
         }
@@ -65,7 +65,17 @@ impl Endpoint {
     /// ```
     #[inline]
     pub fn progress<D: Deliver>(&mut self, deliver: &mut D, budget: usize) -> usize {
-        let mut budget = Budget::new(budget);
+        self.progress_with(deliver, Budget::new(budget), |_| true)
+    }
+
+    /// [`Endpoint::progress`] with packets only of some peers.
+    #[inline(always)]
+    pub(crate) fn progress_with<D: Deliver>(
+        &mut self,
+        deliver: &mut D,
+        mut budget: Budget,
+        with: impl Fn(Peer) -> bool,
+    ) -> usize {
         if !self.guard.is_parent() {
             return 0;
         }
@@ -82,7 +92,9 @@ impl Endpoint {
         for step in 0..links {
             let mut at = self.turn + step;
             at -= if at >= links { links } else { 0 };
-            self.take_from(deliver, at, &mut budget);
+            if self.inbound.get(at).is_some_and(|slot| with(slot.peer)) {
+                self.take_from(deliver, at, &mut budget);
+            }
             if budget.is_spent() {
                 self.turn = at;
                 break;
@@ -222,6 +234,12 @@ impl Endpoint {
                             self.take_longer_message(deliver, from, rx, (port, packet.w1, len))
                         };
                         let Some(flow) = flow else { break 'taking Err(EndReason::TooLong) };
+                        if D::LEAVES {
+                            if flow == Flow::Later {
+                                break;
+                            }
+                            rx.hold.let_stay(budget.may_leave);
+                        }
                         budget.pay(len);
                         whole.add(len);
                         if flow == Flow::Continue && budget.left > 0 {
@@ -250,6 +268,9 @@ impl Endpoint {
             }
             Ok(())
         };
+        if D::LEAVES {
+            rx.hold.let_stay(false);
+        }
         if whole.packets() > 0 {
             self.peers[from.index()].stats.count_all_received(whole.packets(), whole.bytes());
             budget.taken += whole.packets() as usize;
@@ -268,7 +289,13 @@ impl Endpoint {
     ) -> Option<Flow> {
         let payload = rx.ring.payload(len)?;
         rx.hold.arm(lines_for(len));
-        let flow = deliver.deliver(self, Incoming::whole(from, port, imm, payload, &rx.hold));
+        let mut flow = deliver.deliver(self, Incoming::whole(from, port, imm, payload, &rx.hold));
+        if D::LEAVES && flow == Flow::Later {
+            if rx.hold.may_stay() {
+                return Some(flow);
+            }
+            flow = Flow::Continue;
+        }
         if rx.finish(len) {
             self.peers[from.index()].stats.held += 1;
             if rx.overdrawn {
@@ -410,6 +437,9 @@ impl Endpoint {
         }
         let in_ring = if chunked { CHUNK_NAME_BYTES } else { len };
         rx.hold.arm(lines_for(in_ring));
+        if D::LEAVES {
+            rx.hold.let_stay(false);
+        }
         if self.imports.expecting() {
             rx.read_socket();
             rx.passed.drain(..).for_each(|(tag, fd)| self.imports.arrived(from, &tag, fd));
@@ -548,11 +578,19 @@ pub(crate) struct Budget {
     left: isize,
     pub taken: usize,
     pub quit: bool,
+    /// Whether handlers may leave packets where they are.
+    may_leave: bool,
 }
 
 impl Budget {
     pub fn new(bytes: usize) -> Budget {
-        Budget { left: isize::try_from(bytes).unwrap_or(isize::MAX), taken: 0, quit: false }
+        let left = isize::try_from(bytes).unwrap_or(isize::MAX);
+        Budget { left, taken: 0, quit: false, may_leave: false }
+    }
+
+    /// For one of many looks of a wait: what it leaves is there for the next, if that is still needed.
+    pub fn of_a_wait() -> Budget {
+        Budget { may_leave: true, ..Budget::new(usize::MAX) }
     }
 
     #[inline(always)]

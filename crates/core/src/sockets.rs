@@ -219,7 +219,7 @@ impl Endpoint {
         let stats = &mut self.peers[from.index()].stats;
         stats.count_received(len);
         match deliver.placed(self, &Ahead { len, ..ahead }) {
-            Flow::Continue => {}
+            Flow::Continue | Flow::Later => {}
             Flow::Quit => budget.quit = true,
             Flow::Distrust => return Err("what its layer forbids"),
         }

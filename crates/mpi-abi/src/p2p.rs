@@ -91,6 +91,7 @@ impl Message {
         let (from, envelope, bytes) = self.plainly(comm)?;
         let mut alone = comm.net.alone_without_tasks()?;
         let (endpoint, layer) = alone.as_deref_mut()?;
+        endpoint.let_others(from, layer);
         layer.tagged.receive_now(endpoint, from, envelope, bytes.len(), |mut packet| {
             bytes.wire_mut(0, packet.remaining()).map(|mut place| packet.read_to(&mut place));
         })

@@ -64,6 +64,8 @@ pub(crate) struct Layer {
 }
 
 impl Deliver for Layer {
+    const LEAVES: bool = Tagged::LEAVES;
+
     #[inline(always)]
     fn deliver(&mut self, endpoint: &mut Endpoint, packet: Incoming<'_>) -> Flow {
         self.tagged.deliver(endpoint, packet)

@@ -324,6 +324,8 @@ pub(super) fn want(from: Peer, tag: i32) -> Want {
 }
 
 impl Deliver for Layer {
+    const LEAVES: bool = Tagged::LEAVES;
+
     #[inline]
     fn deliver(&mut self, endpoint: &mut Endpoint, packet: Incoming<'_>) -> Flow {
         self.tagged.deliver(endpoint, packet)

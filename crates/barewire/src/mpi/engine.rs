@@ -86,6 +86,8 @@ impl Break {
 }
 
 impl Deliver for Layer {
+    const LEAVES: bool = Tagged::LEAVES;
+
     #[inline]
     fn deliver(&mut self, endpoint: &mut Endpoint, packet: Incoming<'_>) -> Flow {
         match packet.port {

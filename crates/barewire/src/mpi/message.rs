@@ -135,6 +135,7 @@ impl Comm {
         if let (Some(from), Some(tag)) = (want.from, want.tag) {
             let envelope = Envelope { context: want.context, tag };
             let taken = self.engine().with_layer(|endpoint, layer| {
+                endpoint.let_others(from, layer);
                 layer.tagged.receive_now(endpoint, from, envelope, room, |mut packet| {
                     packet.read(bytes);
                 })

@@ -405,6 +405,8 @@ impl<L: Deliver> World<L> {
 }
 
 impl<L: Deliver> Deliver for Hub<L> {
+    const LEAVES: bool = L::LEAVES;
+
     #[inline]
     fn deliver(&mut self, endpoint: &mut Endpoint, packet: Incoming<'_>) -> Flow {
         if Mail::owns(packet.port) {

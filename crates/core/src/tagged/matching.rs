@@ -295,6 +295,18 @@ impl Posted {
         self.exact.count == 0 && self.wild.is_empty()
     }
 
+    /// Whether a receive waits that would take such a message.
+    #[inline(always)]
+    pub fn has<N: Linked>(&self, nodes: &[N], from: Peer, envelope: Envelope) -> bool {
+        !self.is_empty() && self.finds(nodes, from, envelope)
+    }
+
+    #[inline(never)]
+    fn finds<N: Linked>(&self, nodes: &[N], from: Peer, envelope: Envelope) -> bool {
+        let is_wild = self.wild.values().any(|(want, _)| want.takes(from, envelope));
+        is_wild || self.exact.first(nodes, &Key::new(from, envelope)).is_some()
+    }
+
     /// Posts the receive `at`.
     #[inline]
     pub fn post<N: Linked>(&mut self, nodes: &mut [N], want: Want, at: u32) {
@@ -392,6 +404,17 @@ impl<T> Waiting<T> {
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.chains.count == 0
+    }
+
+    /// Whether there is such a message.
+    #[inline(always)]
+    pub fn has(&self, from: Peer, envelope: Envelope) -> bool {
+        !self.is_empty() && self.finds(from, envelope)
+    }
+
+    #[inline(never)]
+    fn finds(&self, from: Peer, envelope: Envelope) -> bool {
+        self.chains.first(&self.nodes, &Key::new(from, envelope)).is_some()
     }
 
     pub fn push(&mut self, from: Peer, envelope: Envelope, message: T) {
@@ -524,6 +547,10 @@ mod tests {
                         let expected = plain_waiting.iter().position(|(f, e, _)| want.takes(*f, *e));
                         let expected = expected.map(|at| plain_waiting.remove(at));
                         prop_assert_eq!(waiting.peek(&want).map(|(f, e, &m)| (f, e, m)), expected);
+                        if let (Some(from), Some(tag)) = (want.from, want.tag) {
+                            let envelope = Envelope { context: 1, tag };
+                            prop_assert_eq!(waiting.has(from, envelope), expected.is_some());
+                        }
                         let found = waiting.take(&want);
                         prop_assert_eq!(found, expected);
                         if found.is_none() {
@@ -535,6 +562,7 @@ mod tests {
                         let envelope = Envelope { context: 1, tag };
                         let at = plain_posted.iter().position(|(want, _)| want.takes(Peer(from), envelope));
                         let expected = at.map(|at| plain_posted.remove(at).1);
+                        prop_assert_eq!(posted.has(&links, Peer(from), envelope), expected.is_some());
                         prop_assert_eq!(posted.find(&mut links, Peer(from), envelope), expected);
                         if expected.is_none() {
                             waiting.push(Peer(from), envelope, n);

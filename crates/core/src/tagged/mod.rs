@@ -491,6 +491,8 @@ impl Tagged {
 }
 
 impl Deliver for Tagged {
+    const LEAVES: bool = true;
+
     /// Whole short messages are taken where they are found; the rest can afford a call.
     #[inline(always)]
     fn deliver(&mut self, endpoint: &mut Endpoint, packet: Incoming<'_>) -> Flow {

@@ -110,7 +110,7 @@ impl Tagged {
         self.post(want, sink)
     }
 
-    /// Posts a receive into a caller's buffer, from one peer and with one tag, if no message waits and the peer is there; `None` if not,
+    /// Posts a receive into a caller's buffer, from one peer and with one tag, if no such message waits and the peer is there; `None` if not,
     /// and nothing has happened. Then [`Tagged::receive`] is the way. The note comes back with [`Tagged::take_good`].
     ///
     /// ```
@@ -134,7 +134,7 @@ impl Tagged {
         buffer: UserBuf,
         note: Note,
     ) -> Option<Request> {
-        if !self.waiting.is_empty() || endpoint.is_told_lost(from) {
+        if self.waiting.has(from, envelope) || endpoint.is_told_lost(from) {
             return None;
         }
         let slot = self.requests.next_slot();
@@ -143,7 +143,7 @@ impl Tagged {
     }
 
     /// Receives a short message of a neighbour's of at most `most` bytes, from one peer and with one tag, if it is the next thing that comes from
-    /// there, within a moment, and no other receive or message waits: `take` reads it where it stands. `None` if not, and nothing has
+    /// there, within a moment, and neither another such message nor a receive for one waits: `take` reads it where it stands. `None` if not, and nothing has
     /// happened. For those who can do nothing before it is there; then [`Tagged::receive`] is the way.
     ///
     /// ```
@@ -166,7 +166,7 @@ impl Tagged {
         most: usize,
         take: impl FnOnce(Incoming<'_>),
     ) -> Option<u64> {
-        if !self.waiting.is_empty() || !self.posted.is_empty() || self.has_to_advance() {
+        if self.is_awaited(from, envelope) || self.has_to_advance() {
             return None;
         }
         let charged = &mut self.peers.get_mut(from.index())?.charged;
@@ -178,7 +178,7 @@ impl Tagged {
     }
 
     /// Receives a message of a neighbour's in several packets, from one peer and with one tag, if its first packet is there and the next thing
-    /// from there, with those that follow on its heels, and no other receive or message waits; `None` if not, and nothing has happened.
+    /// from there, with those that follow on its heels, and neither another such message nor a receive for one waits; `None` if not, and nothing has happened.
     /// For those for whom [`Tagged::receive_now`] found nothing.
     ///
     /// ```
@@ -198,7 +198,7 @@ impl Tagged {
         envelope: Envelope,
         mut sink: Sink,
     ) -> Option<Received> {
-        if !self.waiting.is_empty() || !self.posted.is_empty() || self.has_to_advance() {
+        if self.is_awaited(from, envelope) || self.has_to_advance() {
             return None;
         }
         let charged = &mut self.peers.get_mut(from.index())?.charged;
@@ -207,6 +207,12 @@ impl Tagged {
         let followed =
             endpoint.follow(from, what, most, credit, |at, mut packet| sink.take(at, &mut packet))?;
         Some(self.receive_followed(endpoint, from, envelope.tag, followed, sink))
+    }
+
+    /// Whether such a message is there already, or another receive comes before the next one for it.
+    #[inline(always)]
+    fn is_awaited(&self, from: Peer, envelope: Envelope) -> bool {
+        self.waiting.has(from, envelope) || self.posted.has(&self.requests.slots, from, envelope)
     }
 
     /// Receives a message that may have come already, or never will.
@@ -357,7 +363,8 @@ impl Tagged {
     pub(super) fn on_eager(&mut self, endpoint: &mut Endpoint, message: Whole<'_>) -> Flow {
         let (from, envelope) = (message.from, Envelope::from_imm(message.imm));
         let Some(slot) = self.posted.find(&mut self.requests.slots, from, envelope) else {
-            return self.keep_whole(message.into_packet());
+            // What nobody has asked for costs less where it is, and whoever waits may be about to ask for it.
+            return if message.may_stay() { Flow::Later } else { self.keep_whole(message.into_packet()) };
         };
         let len = message.payload.remaining() as u64;
         if !self.requests.fill(slot, &message.payload) {

@@ -33,6 +33,29 @@ fn what_is_expected_is_taken_only_if_it_is_next() {
     });
 }
 
+#[test]
+fn messages_that_wait_and_receives_of_others_do_not_keep_anybody_from_expecting() {
+    run(1, &Config::default(), |mut rank| {
+        let me = rank.ep.me();
+        rank.send(me, 8, b"kept");
+        rank.ep.progress(&mut rank.tagged, usize::MAX);
+        let other = rank.start_receive(Some(me), Some(9), 4);
+        let tenth = rank.start_receive(None, Some(10), 4);
+        rank.send(me, 1, b"");
+        assert!(receive_now(&mut rank, me, 1), "neither of them is about it");
+        rank.send(me, 10, b"");
+        assert!(!receive_now(&mut rank, me, 10), "one of anybody's comes before");
+        for (tag, words) in [(9, b"late"), (8, b"next")] {
+            rank.send(me, tag, words);
+        }
+        assert_eq!(rank.finish_receive(tenth).0.tag, 10);
+        assert_eq!(rank.finish_receive(other).1, b"late");
+        assert!(!receive_now(&mut rank, me, 8), "an earlier one of the same kind waits");
+        assert_eq!(rank.receive(Some(me), Some(8), 4).1, b"kept");
+        assert_eq!(rank.receive(Some(me), Some(8), 4).1, b"next");
+    });
+}
+
 /// A message in several packets of which so much of it as has come is taken where it stands; `None` if that is nothing.
 fn receive_pieces_now(rank: &mut Rank, from: Peer, tag: i32, room: usize) -> Option<(Received, Memory)> {
     let (envelope, memory) = (Envelope { context: 1, tag }, Memory::private(room));

@@ -130,6 +130,7 @@ impl Call {
         let mut values = zeroed::<T>(len)?;
         let bytes = values.as_mut_bytes();
         let came = engine.with_layer(|endpoint, layer| {
+            endpoint.let_others(from, layer);
             layer.tagged.receive_now(endpoint, from, envelope, bytes.len(), |mut packet| {
                 packet.read(bytes);
             })

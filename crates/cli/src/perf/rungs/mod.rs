@@ -393,6 +393,8 @@ pub struct Side<'a> {
 }
 
 impl Deliver for Side<'_> {
+    const LEAVES: bool = Tagged::LEAVES;
+
     #[inline(always)]
     fn deliver(&mut self, endpoint: &mut Endpoint, packet: Incoming<'_>) -> Flow {
         if Tagged::owns(packet.port) {

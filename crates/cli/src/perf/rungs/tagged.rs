@@ -67,6 +67,7 @@ fn receive(
     into: &Memory,
     bytes: usize,
 ) -> Result<()> {
+    endpoint.let_others(from, side);
     let taken = side.tagged.receive_now(endpoint, from, DATA, bytes, |mut packet| {
         into.wire_mut(0, packet.remaining()).map(|mut place| packet.read_to(&mut place));
     });
