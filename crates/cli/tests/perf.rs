@@ -357,9 +357,9 @@ fn processes_in(folder: &Path) -> usize {
 #[track_caller]
 fn kill_leaves_nothing(test: &str, name: &str, words: &[&str], variables: &[(&str, &Path)], count: usize) {
     let folder = Folder::new(&format!("{test}-{name}"));
-    // A shell in the background has its children ignore interrupts.
+    // A shell in the background has its children ignore interrupts, and nohup that the terminal is gone.
     let mut command = Command::new("env");
-    command.args(["--default-signal=INT", BAREWIRE, "perf"]).args(words).env("TMPDIR", folder.path());
+    command.args(["--default-signal=INT,HUP", BAREWIRE, "perf"]).args(words).env("TMPDIR", folder.path());
     command.envs(variables.iter().copied()).stdin(Stdio::null()).stdout(Stdio::null());
     let mut perf = command.spawn().expect("barewire starts");
     wait_until("everything to run", || processes_in(folder.path()) >= count);

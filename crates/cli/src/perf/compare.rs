@@ -15,8 +15,8 @@ use super::worker::{Answer, Command};
 /// Us and other libraries, the same work in alternating rounds
 #[derive(Debug, clap::Args)]
 pub struct CompareOptions {
-    /// What to measure: latency, rate, turn (a token round all ranks); between MPIs also halo (both neighbours at once),
-    /// barrier, bcast, allreduce, alltoall
+    /// What to measure: latency, rate, turn (a token round all ranks); between MPIs also stream (the rate of blocking calls),
+    /// halo (both neighbours at once), barrier, bcast, allreduce, alltoall
     #[arg(long, value_delimiter = ',', default_value = "latency,rate", value_parser = PossibleValuesParser::new(COMPARISONS.map(|(verb, _)| verb)))]
     what: Vec<String>,
     /// Whom to compare with, by names as `perf peers` shows them, or parts of them; `pipe`, `fifo`, `sysv` and `unix` are
@@ -39,9 +39,10 @@ const WAYS: [(&str, &str); 5] =
 const OURSELVES: &str = "ourselves";
 
 /// What can be compared, and at which sizes where none are asked for.
-const COMPARISONS: [(&str, &[usize]); 8] = [
+const COMPARISONS: [(&str, &[usize]); 9] = [
     ("latency", MESSAGES),
     ("rate", MESSAGES),
+    ("stream", MESSAGES),
     ("turn", MESSAGES),
     ("halo", &[624]),
     ("barrier", &[0]),

@@ -240,7 +240,7 @@ fn compare_part(common: &Common, known: &[Record]) -> Result<String> {
         let common = Common { ranks, bytes: bytes.to_vec(), ..common.clone() };
         compare::records(&common, &compare::CompareOptions::everybody(what))
     };
-    let mut records = beside(2, &["latency", "rate"], &common.bytes)?;
+    let mut records = beside(2, &["latency", "rate", "stream"], &common.bytes)?;
     records.extend(beside(2, &["barrier", "bcast", "allreduce", "alltoall"], &common.bytes)?);
     for ranks in CROWDS {
         records.extend(beside(ranks, &["allreduce", "turn"], &[8])?);

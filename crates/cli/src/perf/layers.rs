@@ -30,7 +30,7 @@ pub const LAYERS: [Layer; 18] = [
     Layer { name: "fm", verbs: &["latency", "rate", "cpu", "logp"], wires: BOTH },
     Layer {
         name: "mpi",
-        verbs: &["latency", "rate", "turn", "halo", "barrier", "bcast", "allreduce", "alltoall"],
+        verbs: &["latency", "rate", "stream", "turn", "halo", "barrier", "bcast", "allreduce", "alltoall"],
         wires: BOTH,
     },
     Layer { name: "via", verbs: &["latency", "rate"], wires: BOTH },

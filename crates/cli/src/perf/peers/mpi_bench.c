@@ -54,6 +54,21 @@ static double rate(int bytes, long count, int window) {
     return (now() - start) / count;
 }
 
+/* The same with blocking calls, as most programs are written: what comes early waits for its receive. */
+static double stream(int bytes, long count, int window) {
+    double start = now();
+    for (long done = 0; done < count; done += window) {
+        if (rank == 0) {
+            for (int i = 0; i < window; i++) MPI_Send(out, bytes, MPI_BYTE, 1, 2, MPI_COMM_WORLD);
+            MPI_Recv(in, 0, MPI_BYTE, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        } else if (rank == 1) {
+            for (int i = 0; i < window; i++) MPI_Recv(in, bytes, MPI_BYTE, 0, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Send(out, 0, MPI_BYTE, 0, 3, MPI_COMM_WORLD);
+        }
+    }
+    return (now() - start) / count;
+}
+
 static int by_size(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -123,6 +138,7 @@ static double collective(const char *verb, int bytes, long count) {
 static double run(const char *verb, int bytes, long count, int window) {
     if (!strcmp(verb, "latency")) return latency(bytes, count);
     if (!strcmp(verb, "rate")) return rate(bytes, count, window);
+    if (!strcmp(verb, "stream")) return stream(bytes, count, window);
     if (!strcmp(verb, "turn")) return ring(bytes, count);
     if (!strcmp(verb, "halo")) return halo(bytes, count);
     return collective(verb, bytes, count);
