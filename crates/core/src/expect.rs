@@ -107,7 +107,7 @@ impl Endpoint {
         take: impl FnOnce(Incoming<'_>),
     ) -> Option<usize> {
         let at = self.expecting_from(from)?;
-        let mut looks = self.patience.looks();
+        let mut looks = self.patience.looks_at_one();
         let mut yielded = 0;
         let Some(Inbound { rx: Rx::Ring(rx), .. }) = self.inbound[at].inbound.as_deref_mut() else {
             return None;
@@ -202,7 +202,7 @@ impl Endpoint {
             return None;
         }
         let at = self.expecting_from(from)?;
-        let patience = self.patience.looks();
+        let patience = self.patience.looks_at_one();
         let Some(Inbound { rx: Rx::Ring(rx), open }) = self.inbound[at].inbound.as_deref_mut() else {
             return None;
         };

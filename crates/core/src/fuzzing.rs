@@ -93,7 +93,7 @@ pub fn shuttle(bytes: &[u8]) {
         // One that is read while it is written may have more bytes or fewer than it says.
         Some(_) => {
             let (len, stream) = (rest.len().min(ours.long_bytes_max()), rest.len() as u32 % 4);
-            ours.send_long((w0, w1, stream.into()), len, |at, mut wire| {
+            ours.send_long((w0, w1, stream.into()), len, |at, wire| {
                 wire.write(&rest[at..]);
             });
         }

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 /// Looks before a yield where every rank has a processor, which others may want all the same.
 const ALONE: u32 = 2048;
+/// Looks for one message before others have their turn, there.
+const EXPECTING: u32 = 4 * ALONE;
 /// Looks before a yield in a crowd, where nobody else wanted to run.
 const MOST: u32 = 128;
 /// Looks before a yield where somebody did.
@@ -56,6 +58,12 @@ impl Patience {
     #[inline(always)]
     pub fn looks(&self) -> u32 {
         self.looks
+    }
+
+    /// Looks to make at the one place where what is expected arrives: they take less time than others.
+    #[inline(always)]
+    pub fn looks_at_one(&self) -> u32 {
+        if self.is_alone() { EXPECTING } else { self.looks }
     }
 
     /// Yields for who waits for one peer to make, with a look at what that has sent after each, before it looks after everybody else: some where

@@ -393,7 +393,8 @@ impl Endpoint {
         let (Some(head), Some(payload)) = (head, payload) else {
             return Some(Handled::Nonsense("what does not go by the shuttle"));
         };
-        let payload = payload.first(PACKET_BYTES_MAX);
+        // All that is there, but no more than a packet beyond what was asked for.
+        let payload = payload.first(PACKET_BYTES_MAX.max(budget.left()));
         let len = payload.remaining();
         if len == 0 {
             self.peers[from.index()].put_back(link);
@@ -586,6 +587,10 @@ impl Budget {
     pub fn new(bytes: usize) -> Budget {
         let left = isize::try_from(bytes).unwrap_or(isize::MAX);
         Budget { left, taken: 0, quit: false, may_leave: false }
+    }
+
+    fn left(&self) -> usize {
+        usize::try_from(self.left).unwrap_or(0)
     }
 
     /// For one of many looks of a wait: what it leaves is there for the next, if that is still needed.

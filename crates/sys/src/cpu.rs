@@ -37,6 +37,8 @@ pub(crate) use lines::{fetch_line, own_line};
 pub use list::{ListError, parse_cpu_list};
 #[cfg(not(loom))]
 pub(crate) use maker::is_amd;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub(crate) use maker::moves_64_bytes;
 pub use memory::{HugePages, HugePool, Transparent, huge_pages, page_bytes};
 pub use queue::{move_to, step_back};
 pub use quota::cpu_quota;

@@ -1,9 +1,10 @@
-//! How to write what another process reads next: as usual, or past the caches.
+//! How to write what another process reads next: as usual, in whole lines, or past the caches.
 //!
-//! Where writer and reader share a cache, memory that comes round again is best written as usual. Where they do not, every line to be written
+//! Where writer and reader share a cache, memory that comes round again can well be written as usual. Where they do not, every line to be written
 //! must first be taken away from the reader's processor, which takes ten times as long as writing it to memory for the reader to fetch from
-//! there. Which processors share what, no system says reliably, least of all a virtual one that is moved about. So a writer times what it
-//! writes, tries the other way now and then, and does what costs it less by far.
+//! there. Some processors overwrite whole lines without fetching them when they are told to copy a block with one instruction, which is the best way
+//! then, near or far; on others that is the worst. Which processors share what, no system says reliably, least of all a virtual one that is
+//! moved about. So a writer times what it writes, tries the other ways now and then, and does what costs it less.
 //!
 //! ```
 //! use barewire_sys::{memory::Memory, stores::Stores};
@@ -19,7 +20,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use crate::cpu::ticks;
-use crate::wirebuf::WireMut;
+use crate::wirebuf::{Way, WireMut};
 
 /// Less is written as usual, and says little about what a line costs.
 const BYTES_MIN: usize = 2 << 10;
@@ -28,10 +29,13 @@ const TRIED_AFTER: u32 = 16;
 const TRIED_EVERY: u32 = 512;
 /// One write in so many is timed, trials among them: that takes a while itself.
 const TIMED_EVERY: u32 = 4;
-/// Past the caches only if the usual way takes so many times as long: the reader's part of it takes longer then.
+/// Past the caches only if the best of the others takes so many times as long: the reader's part of it takes longer then.
 const WORTH: u64 = 5;
 
-/// What writing costs, one way and the other. It belongs to one writer, or to several who write to the same readers: they may lose each other's
+/// All ways, in the order of their costs.
+const WAYS: [Way; 3] = [Way::Usual, Way::Whole, Way::Past];
+
+/// What writing costs, each way. It belongs to one writer, or to several who write to the same readers: they may lose each other's
 /// measurements, which does no harm.
 ///
 /// ```
@@ -44,16 +48,20 @@ const WORTH: u64 = 5;
 /// ```
 #[derive(Debug)]
 pub struct Stores {
-    usual: Cost,
-    past: Cost,
-    /// Writes until the next trial.
+    costs: [Cost; 3],
+    /// Writes until the next trial, and which way that is.
     until_trial: AtomicU32,
+    tried: AtomicU32,
 }
 
 impl Default for Stores {
     fn default() -> Stores {
-        let (usual, past) = (Cost(AtomicU64::new(0)), Cost(AtomicU64::new(u64::MAX)));
-        Stores { usual, past, until_trial: AtomicU32::new(TRIED_AFTER) }
+        let unknown = || Cost(AtomicU64::new(u64::MAX));
+        Stores {
+            costs: [Cost(AtomicU64::new(0)), unknown(), unknown()],
+            until_trial: AtomicU32::new(TRIED_AFTER),
+            tried: AtomicU32::new(0),
+        }
     }
 }
 
@@ -75,36 +83,55 @@ impl Stores {
         if len < BYTES_MIN {
             return fill(&mut wire);
         }
-        let (past, timed) = self.choose();
-        if past {
-            wire.go_past_caches();
-        }
+        let (way, timed) = self.choose();
+        wire.go(way);
         if !timed {
             return fill(&mut wire);
         }
         let start = ticks();
         fill(&mut wire);
-        if past {
+        if way == Way::Past {
             // SYNC drained: with nobody; what goes past the caches is on its way for long after the processor has turned to something
             // else, and that is part of what it costs.
             fence(Ordering::SeqCst);
         }
         let took = ticks().saturating_sub(start);
-        let cost = if past { &self.past } else { &self.usual };
-        cost.note(took, len);
+        self.costs[way as usize].note(took, len);
     }
 
-    /// Whether the next write goes past the caches, and whether it is timed.
+    /// Which way the next write goes, and whether it is timed.
     #[inline]
-    fn choose(&self) -> (bool, bool) {
-        let better = self.usual.get() / WORTH > self.past.get();
+    fn choose(&self) -> (Way, bool) {
         // SYNC costs: numbers to go by, each good by itself.
-        let (left, past) = match self.until_trial.load(Ordering::Relaxed).checked_sub(1) {
-            Some(left) => (left, better),
-            None => (TRIED_EVERY, !better),
+        let Some(left) = self.until_trial.load(Ordering::Relaxed).checked_sub(1) else {
+            return (self.next_trial(), true);
         };
         self.until_trial.store(left, Ordering::Relaxed);
-        (past, left % TIMED_EVERY == 0)
+        (self.best(), left % TIMED_EVERY == 0)
+    }
+
+    /// What costs least, with a bonus for what costs the reader least.
+    #[inline]
+    fn best(&self) -> Way {
+        let [usual, whole, past] = WAYS.map(|way| self.costs[way as usize].get());
+        let (near, cost) = if whole < usual - usual / 8 { (Way::Whole, whole) } else { (Way::Usual, usual) };
+        if cost / WORTH > past { Way::Past } else { near }
+    }
+
+    /// One of the ways that are not taken, in turn.
+    #[cold]
+    fn next_trial(&self) -> Way {
+        // SYNC costs: see `choose`.
+        let tried = self.tried.load(Ordering::Relaxed) as usize;
+        let way = (tried..)
+            .map(|at| WAYS[at % 3])
+            .find(|&way| way != self.best())
+            .expect("one of three is another");
+        self.tried.store(way as u32 + 1, Ordering::Relaxed);
+        let next =
+            if self.costs.iter().any(|cost| cost.get() == u64::MAX) { TRIED_AFTER } else { TRIED_EVERY };
+        self.until_trial.store(next, Ordering::Relaxed);
+        way
     }
 }
 
@@ -133,44 +160,61 @@ impl Cost {
 mod tests {
     use super::*;
 
-    /// Writes 16 KiB so many times, which takes so many ticks each way; says how often it went past the caches.
-    fn write(stores: &Stores, times: u32, usual: u64, past: u64) -> u32 {
-        (0..times)
-            .map(|_| {
-                let (goes_past, timed) = stores.choose();
-                let (cost, took) = if goes_past { (&stores.past, past) } else { (&stores.usual, usual) };
-                if timed {
-                    cost.note(took, 16 << 10);
-                }
-                u32::from(goes_past)
-            })
-            .sum()
+    /// Writes 16 KiB so many times, which takes so many ticks each way; says how often it went which way.
+    fn write(stores: &Stores, times: u32, ticks: [u64; 3]) -> [u32; 3] {
+        let mut went = [0; 3];
+        for _ in 0..times {
+            let (way, timed) = stores.choose();
+            if timed {
+                stores.costs[way as usize].note(ticks[way as usize], 16 << 10);
+            }
+            went[way as usize] += 1;
+        }
+        went
     }
 
     #[test]
-    fn what_costs_less_by_far_is_done_and_the_other_is_tried_now_and_then() {
+    fn what_costs_less_is_done_and_the_others_are_tried_now_and_then() {
         let stores = Stores::default();
-        assert_eq!(write(&stores, 2000, 1200, 1700), 4, "they share a cache: only trials go past it");
-        assert!(write(&stores, 200, 14_000, 1700) > 100, "they do not any more");
-        assert!((1990..2000).contains(&write(&stores, 2000, 14_000, 1700)), "trials go as usual");
-        assert!(write(&stores, 1000, 1200, 1700) < 520, "they do again");
-        assert_eq!(write(&stores, 2000, 4000, 1700), 4, "more, but not by far");
+        let shared = write(&stores, 2000, [1200, 5000, 1700]);
+        assert_eq!(
+            shared,
+            [1995, 3, 2],
+            "they share a cache, and whole lines take long: only trials go another way"
+        );
+        assert!(write(&stores, 200, [14_000, 50_000, 1700])[2] > 100, "they share none any more");
+        assert!(
+            (1990..2000).contains(&write(&stores, 2000, [14_000, 50_000, 1700])[2]),
+            "trials go other ways"
+        );
+        assert!(write(&stores, 1000, [1200, 5000, 1700])[2] < 520, "they share one again");
+        assert!(write(&stores, 2000, [4000, 5000, 1700])[2] <= 4, "more, but not by far");
+    }
+
+    #[test]
+    fn whole_lines_are_written_where_that_takes_less_near_and_far() {
+        let stores = Stores::default();
+        assert!(write(&stores, 2000, [1200, 1000, 1700])[1] > 1900, "near");
+        assert!(write(&stores, 2000, [10_000, 2000, 2500])[1] > 1900, "far");
+        assert!(write(&stores, 2000, [1200, 1100, 1700])[0] > 900, "near, and no gain any more");
     }
 
     #[test]
     fn an_interruption_counts_for_nothing() {
         let stores = Stores::default();
-        write(&stores, 100, 1200, 1700);
-        stores.usual.note(10_000_000, 16 << 10);
-        assert_eq!(write(&stores, 300, 1200, 1700), 0);
+        write(&stores, 100, [1200, 5000, 1700]);
+        stores.costs[Way::Usual as usize].note(10_000_000, 16 << 10);
+        assert_eq!(write(&stores, 300, [1200, 5000, 1700]), [300, 0, 0]);
     }
 
     #[test]
-    fn all_bytes_arrive_either_way() {
+    fn all_bytes_arrive_whichever_way() {
         let bytes: Vec<u8> = (0..40_000u32).map(|i| (i % 251) as u8).collect();
-        for past in [0, u64::MAX] {
-            let (usual, past) = (Cost(AtomicU64::new(u64::MAX - past)), Cost(AtomicU64::new(past)));
-            let stores = Stores { usual, past, until_trial: AtomicU32::new(100) };
+        for way in WAYS {
+            let cost = |other| Cost(AtomicU64::new(if way == other { 0 } else { u64::MAX }));
+            let stores =
+                Stores { costs: WAYS.map(cost), until_trial: AtomicU32::new(100), tried: AtomicU32::new(0) };
+            assert_eq!(stores.best(), way);
             for len in [0, 7, BYTES_MIN - 1, BYTES_MIN, BYTES_MIN + 65, 40_000] {
                 let mut got = vec![0; len];
                 stores.write(WireMut::new(&mut got), |wire| {

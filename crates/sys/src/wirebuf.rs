@@ -33,18 +33,46 @@ use crate::copy;
 pub struct WireMut<'a> {
     at: *mut u8,
     left: usize,
-    /// Whether long writes go past the caches.
-    past: bool,
+    way: Way,
     life: PhantomData<&'a mut [u8]>,
+}
+
+/// How long writes are made.
+///
+/// ```
+/// use barewire_sys::wirebuf::{Way, WireMut};
+/// let from = vec![7; 10_000];
+/// for way in [Way::Usual, Way::Whole, Way::Past] {
+///     let mut to = vec![0; 10_000];
+///     let mut wire = WireMut::new(&mut to);
+///     wire.go(way);
+///     wire.write(&from);
+///     assert_eq!(to, from, "the same, whichever way");
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Through the caches, as always.
+    Usual,
+    /// Line by line, without fetching what was there: [`copy::copy_string`].
+    Whole,
+    /// Past the caches: [`copy::copy_stream`].
+    Past,
 }
 
 /// # Safety
 ///
 /// As for [`copy::copy`].
 #[inline(never)]
-unsafe fn copy_long(dst: *mut u8, src: *const u8, len: usize, past: bool) {
+unsafe fn copy_long(dst: *mut u8, src: *const u8, len: usize, way: Way) {
     // SAFETY: the caller's promise.
-    unsafe { if past { copy::copy_stream(dst, src, len) } else { copy::copy(dst, src, len) } }
+    unsafe {
+        match way {
+            Way::Usual => copy::copy(dst, src, len),
+            Way::Whole => copy::copy_string(dst, src, len),
+            Way::Past => copy::copy_stream(dst, src, len),
+        }
+    }
 }
 
 impl<'a> WireMut<'a> {
@@ -54,7 +82,7 @@ impl<'a> WireMut<'a> {
     /// The bytes must stay mapped and writable for `'a`, and no Rust reference to them may exist meanwhile.
     #[inline(always)]
     pub(crate) unsafe fn from_raw(at: *mut u8, len: usize) -> WireMut<'a> {
-        WireMut { at, left: len, past: false, life: PhantomData }
+        WireMut { at, left: len, way: Way::Usual, life: PhantomData }
     }
 
     /// A cursor over private memory.
@@ -88,19 +116,20 @@ impl<'a> WireMut<'a> {
         self.left
     }
 
-    /// Has long writes go past the caches from now on: faster where what is there has to be taken from a processor that shares none with this
-    /// one, slower elsewhere. A Release store after them publishes them like others.
+    /// Has long writes go another way from now on, for which see [`Stores`](crate::stores::Stores). A Release store after them publishes
+    /// them like others.
     ///
     /// ```
+    /// # use barewire_sys::wirebuf::{Way, WireMut};
     /// let (from, mut to) = (vec![7; 10_000], vec![0; 10_000]);
-    /// let mut wire = barewire_sys::wirebuf::WireMut::new(&mut to);
-    /// wire.go_past_caches();
+    /// let mut wire = WireMut::new(&mut to);
+    /// wire.go(Way::Past);
     /// wire.write(&from);
     /// assert_eq!(to, from);
     /// ```
     #[inline(always)]
-    pub fn go_past_caches(&mut self) {
-        self.past = true;
+    pub fn go(&mut self, way: Way) {
+        self.way = way;
     }
 
     /// # Safety
@@ -113,7 +142,7 @@ impl<'a> WireMut<'a> {
             unsafe { copy::copy_small(self.at, from, n) }
         } else {
             // SAFETY: the caller's promise.
-            unsafe { copy_long(self.at, from, n, self.past) }
+            unsafe { copy_long(self.at, from, n, self.way) }
         }
     }
 

@@ -166,9 +166,9 @@ impl RingTx {
         (head, stream): (Head, u32),
         mut fill: impl FnMut(u64, &mut WireMut<'_>),
     ) {
-        shuttle.send_long((head.w0(), head.w1, stream.into()), head.len as usize, |at, mut wire| {
+        shuttle.send_long((head.w0(), head.w1, stream.into()), head.len as usize, |at, wire| {
             self.nudge();
-            fill(at as u64, &mut wire);
+            fill(at as u64, wire);
         });
         self.ring.turn_over();
         self.nudge();

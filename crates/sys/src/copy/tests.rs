@@ -63,7 +63,13 @@ unsafe fn copy_default(_: Kernel, dst: *mut u8, src: *const u8, len: usize) {
     unsafe { copy(dst, src, len) }
 }
 
-const ROUTINES: [Routine; 3] = [copy_with, stream_with, copy_default];
+/// The same of `copy_string`.
+unsafe fn copy_by_string(_: Kernel, dst: *mut u8, src: *const u8, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { copy_string(dst, src, len) }
+}
+
+const ROUTINES: [Routine; 4] = [copy_with, stream_with, copy_default, copy_by_string];
 
 #[test]
 fn every_length_to_1024_is_exact_at_telling_alignments() {
@@ -88,6 +94,7 @@ fn every_pair_of_alignments_is_exact_around_every_threshold() {
             for dst_at in 0..64 {
                 for src_at in 0..64 {
                     stand.check(copy_with, kernel, dst_at, src_at, len);
+                    stand.check(copy_by_string, kernel, dst_at, src_at, len);
                     if len + 1 >= STREAM_COLD_MIN_BYTES {
                         stand.check(stream_with, kernel, dst_at, src_at, len);
                     }

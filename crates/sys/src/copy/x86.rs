@@ -12,7 +12,7 @@ use core::mem;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use super::{Kernel, portable};
-use vector::{avx2, avx512, sse2};
+use vector::{avx2, avx512, sse2, wide};
 
 mod vector;
 
@@ -106,6 +106,7 @@ unsafe fn choose_and_copy(dst: *mut u8, src: *const u8, len: usize) {
 
 fn copy_fn(kernel: Kernel) -> CopyFn {
     match kernel {
+        Kernel::Wide => wide::copy,
         Kernel::Avx512 => avx512::copy,
         Kernel::Avx2 => avx2::copy,
         Kernel::Sse2 => sse2::copy,
@@ -128,15 +129,38 @@ pub(super) unsafe fn stream(kernel: Kernel, dst: *mut u8, src: *const u8, len: u
     // SAFETY: the caller's promise.
     unsafe {
         match kernel {
-            Kernel::Avx512 | Kernel::Avx2 => avx2::stream(dst, src, len),
+            Kernel::Wide | Kernel::Avx512 | Kernel::Avx2 => avx2::stream(dst, src, len),
             Kernel::Sse2 => sse2::stream(dst, src, len),
             Kernel::Portable => portable::copy(dst, src, len),
         }
     }
 }
 
+/// # Safety
+///
+/// As for [`super::copy`], and `len` is several lines.
+#[inline(never)]
+pub(super) unsafe fn string(dst: *mut u8, src: *const u8, len: usize) {
+    let skip = dst.addr().wrapping_neg() % 64;
+    let lines = (len - skip) / 64 * 64;
+    let (rest, rest_len) = (skip + lines, len - skip - lines);
+    // SAFETY: what comes before the start of a line, the lines, and the rest, less than a line; the direction flag is clear, as the language
+    // has it. The caller vouches for the ranges.
+    unsafe {
+        copy_small(dst, src, skip);
+        asm!(
+            "rep movsb",
+            inout("rdi") dst.add(skip) => _, inout("rsi") src.add(skip) => _, inout("rcx") lines => _,
+            options(nostack, preserves_flags)
+        );
+        copy_small(dst.add(rest), src.add(rest), rest_len);
+    }
+}
+
 pub(super) fn best() -> Kernel {
-    if has(Kernel::Avx512) {
+    if has(Kernel::Avx512) && crate::cpu::moves_64_bytes() {
+        Kernel::Wide
+    } else if has(Kernel::Avx512) {
         Kernel::Avx512
     } else if has(Kernel::Avx2) {
         Kernel::Avx2
@@ -149,7 +173,7 @@ pub(super) fn has(kernel: Kernel) -> bool {
     match kernel {
         Kernel::Portable | Kernel::Sse2 => true,
         Kernel::Avx2 => is_x86_feature_detected!("avx2"),
-        Kernel::Avx512 => has(Kernel::Avx2) && is_x86_feature_detected!("avx512vl"),
+        Kernel::Avx512 | Kernel::Wide => has(Kernel::Avx2) && is_x86_feature_detected!("avx512vl"),
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::map::Segment;
 use crate::ring::{BESIDE_MAX, LINE_BYTES, Packet, RingMemory, payload_at};
+use crate::stores::Stores;
 use crate::sync::AtomicU64;
 use crate::wirebuf::{WireMut, WireRef};
 
@@ -78,6 +79,7 @@ pub struct Shuttle {
     line: SharedLine,
     cargo_bytes_max: usize,
     long_bytes_max: usize,
+    stores: Stores,
     /// Bytes taken of the long packet that has arrived, if it is one and has been looked at.
     taken: Option<usize>,
 }
@@ -184,6 +186,7 @@ impl Shuttle {
             line: SharedLine { at, _memory: memory },
             cargo_bytes_max: room.min(CARGO_BYTES_MAX),
             long_bytes_max: room + LINE_BYTES - LONG_AT,
+            stores: Stores::default(),
             taken: None,
         }
     }
@@ -282,7 +285,7 @@ impl Shuttle {
     /// let theirs = RingMemory::open(memory.fd().try_clone_to_owned().unwrap(), 4096).unwrap();
     /// let (mut a, mut b) = (Shuttle::first(&memory, false), Shuttle::second(&theirs, false));
     /// let mut seen = Vec::new();
-    /// a.send_long((7, 8, 9), 50_000, |at, mut wire| {
+    /// a.send_long((7, 8, 9), 50_000, |at, wire| {
     ///     seen.push(b.long_payload(50_000).unwrap().remaining() == at);
     ///     wire.write(&vec![1; 50_000]);
     /// });
@@ -296,7 +299,7 @@ impl Shuttle {
         &mut self,
         (w0, w1, note): (u64, u64, u64),
         len: usize,
-        mut fill: impl FnMut(usize, WireMut<'_>),
+        mut fill: impl FnMut(usize, &mut WireMut<'_>),
     ) {
         assert!(self.is_ours() && len <= self.long_bytes_max);
         self.line.word(1).store(w1, Ordering::Relaxed);
@@ -306,7 +309,8 @@ impl Shuttle {
         while at < len {
             let n = next_piece(at, len);
             // SAFETY: so many bytes are mapped, and the other side reads none of them before it is told that they are there.
-            fill(at, unsafe { WireMut::from_raw(self.line.long_payload(at), n) });
+            let wire = unsafe { WireMut::from_raw(self.line.long_payload(at), n) };
+            self.stores.write(wire, |wire| fill(at, wire));
             at += n;
             Turns::wrote(&self.line, at as u64);
         }
@@ -321,7 +325,7 @@ impl Shuttle {
     /// # use barewire_sys::{ring::RingMemory, shuttle::Shuttle};
     /// # let memory = RingMemory::create_roomy(4096, 8192).unwrap();
     /// # let (mut a, mut b) = (Shuttle::first(&memory, false), Shuttle::second(&memory, false));
-    /// a.send_long((1, 2, 0xcafe), 100, |_, mut wire| { wire.write(&[7; 100]); });
+    /// a.send_long((1, 2, 0xcafe), 100, |_, wire| { wire.write(&[7; 100]); });
     /// assert_eq!((b.peek().unwrap().w1, b.note()), (2, 0xcafe), "a third word beside the two");
     /// ```
     pub fn note(&self) -> u64 {
@@ -336,7 +340,7 @@ impl Shuttle {
     /// # let memory = RingMemory::create_roomy(4096, 50_000).unwrap();
     /// # let (mut a, mut b) = (Shuttle::first(&memory, false), Shuttle::second(&memory, false));
     /// let mut read = Vec::new();
-    /// a.send_long((1, 0, 0), 40_000, |_, mut wire| {
+    /// a.send_long((1, 0, 0), 40_000, |_, wire| {
     ///     wire.write(&[7; 40_000]);
     ///     let piece = b.long_payload(40_000).unwrap().to_vec(); // what came before this
     ///     b.took_part(piece.len());
@@ -363,7 +367,7 @@ impl Shuttle {
     /// # use barewire_sys::{ring::RingMemory, shuttle::Shuttle};
     /// # let memory = RingMemory::create_roomy(4096, 8192).unwrap();
     /// # let (mut a, mut b) = (Shuttle::first(&memory, false), Shuttle::second(&memory, false));
-    /// a.send_long((1, 0, 0), 6, |_, mut wire| { wire.write(b"abcdef"); });
+    /// a.send_long((1, 0, 0), 6, |_, wire| { wire.write(b"abcdef"); });
     /// assert_eq!(b.long_payload(6).unwrap().first(4).to_vec(), b"abcd");
     /// b.took_part(4);
     /// assert_eq!(b.long_payload(6).unwrap().to_vec(), b"ef");
@@ -378,10 +382,10 @@ impl Shuttle {
     /// # use barewire_sys::{ring::RingMemory, shuttle::Shuttle};
     /// # let memory = RingMemory::create_roomy(4096, 8192).unwrap();
     /// # let (mut a, mut b) = (Shuttle::first(&memory, false), Shuttle::second(&memory, false));
-    /// a.send_long((1, 0, 0), 5, |_, mut wire| { wire.write(b"there"); });
+    /// a.send_long((1, 0, 0), 5, |_, wire| { wire.write(b"there"); });
     /// assert_eq!(b.long_payload(5).unwrap().to_vec(), b"there");
     /// b.pass_long();
-    /// b.send_long((1, 0, 0), 4, |_, mut wire| { wire.write(b"back"); });
+    /// b.send_long((1, 0, 0), 4, |_, wire| { wire.write(b"back"); });
     /// assert_eq!(a.long_payload(4).unwrap().to_vec(), b"back");
     /// ```
     pub fn pass_long(&mut self) {

@@ -1,4 +1,4 @@
-//! The vector kernels: one shape, three sets of registers.
+//! The vector kernels: one shape, four sets of registers.
 //!
 //! The shape is written once, as macros over the width, the registers' names and the names of the unaligned,
 //! aligned and streaming moves. The routines use only registers that any call may clobber.
@@ -346,9 +346,9 @@ pub(super) mod avx2 {
 pub(super) mod avx512 {
     //! 32-byte registers of the upper sixteen, which need no clearing afterwards: that is worth a nanosecond a copy.
     //!
-    //! 64-byte registers were measured and left alone. They win 20 % where both sides are in the first-level cache and
-    //! meet cache lines together; otherwise every load straddles two lines, they lose 20 % in the second-level
-    //! cache, and the first use after a few milliseconds costs 300 ns while the processor powers them up.
+    //! 64-byte registers were measured and left to those that are [made for them](super::wide). Elsewhere they win 20 % where both sides are in
+    //! the first-level cache and meet cache lines together; otherwise every load straddles two lines, they lose 20 % in the
+    //! second-level cache, and the first use after a few milliseconds costs 300 ns while the processor powers them up.
 
     use core::arch::asm;
 
@@ -370,5 +370,27 @@ pub(super) mod avx512 {
                 copy_long(dst, src, len)
             }
         }
+    }
+}
+
+pub(super) mod wide {
+    //! 64-byte registers of the upper sixteen, for processors that move so many bytes at once and need no time to power them up. What is short goes
+    //! through 32-byte registers as elsewhere.
+
+    use core::arch::asm;
+
+    use super::avx512;
+
+    /// From this length up; a loop of four of them wants twice as many at least.
+    const BYTES_MIN: usize = 16 * V;
+
+    loops!(64, "vmovdqu64 ", "vmovdqa64 ", "", ["zmm16" "zmm17" "zmm18" "zmm19"]);
+
+    /// # Safety
+    ///
+    /// The ranges are valid and apart, `len > SMALL_MAX`, and the processor has AVX-512 VL.
+    pub(in super::super) unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
+        // SAFETY: the caller's promise, and the lengths are as each asks for.
+        unsafe { if len < BYTES_MIN { avx512::copy(dst, src, len) } else { copy_long(dst, src, len) } }
     }
 }
