@@ -58,8 +58,9 @@ pub(crate) struct Board {
     left_by_all: AtomicU64,
     /// Whoever goes to sleep makes its word of it visible to everybody, so that nobody has to fence before looking for sleepers.
     sleepers_fence: AtomicBool,
-    /// How this rank writes its data.
+    /// How this rank writes its data, and what a pair has in common.
     stores: Stores,
+    pair_stores: Stores,
     /// Which way long data is combined.
     pub(super) contest: Mutex<Contest>,
     /// Memory for what others gave, kept from call to call.
@@ -103,6 +104,7 @@ pub(crate) fn of(call: &Call) -> Result<Option<&Board>> {
         pair_number: AtomicU64::new(0),
         left_by_all: AtomicU64::new(0),
         stores: Stores::default(),
+        pair_stores: Stores::default(),
         sleepers_fence: AtomicBool::new(false),
         contest: Mutex::default(),
         room: Mutex::default(),
@@ -334,11 +336,12 @@ impl<'a> Turn<'a> {
         board.word(line + 8).store(len, Ordering::Relaxed);
         if here > 0 {
             let place = board.memory.wire_mut(self.data(board.rank, number, here), here);
-            let mut place = place.expect("callers give no more than a slot holds");
-            match self.whose {
-                Whose::Own => board.stores.write(place, fill),
-                Whose::Pair(_) => fill(&mut place),
-            }
+            let place = place.expect("callers give no more than a slot holds");
+            let stores = match self.whose {
+                Whose::Own => &board.stores,
+                Whose::Pair(_) => &board.pair_stores,
+            };
+            stores.write(place, fill);
         }
         // SYNC flag: pairs with the Acquire in has_given.
         board.word(line).store(number, Ordering::Release);
