@@ -62,7 +62,7 @@ pub enum Sent {
 }
 
 /// Bytes of one packet of a message of some length: taking one out overlaps with putting in the next.
-const PIECE_BYTES: usize = 16 << 10;
+const PIECE_BYTES: usize = 32 << 10;
 /// Messages that wait for room to end early; more has nobody who keeps to the rules.
 const ENDING_MAX: usize = 1 << 16;
 

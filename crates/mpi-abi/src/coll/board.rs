@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Most that a rank gives in one slot after the other.
-pub(super) const BLOCKS_MAX: usize = 256 << 10;
+pub(super) const BLOCKS_MAX: usize = 4 << 20;
 /// Most ranks for which everybody looks at everybody.
 const RANKS_MAX: usize = 64;
 /// Calls on a communicator before it gets a board: many are made for a call or two.

@@ -375,14 +375,18 @@ pub(super) mod avx512 {
 
 pub(super) mod wide {
     //! 64-byte registers of the upper sixteen, for processors that move so many bytes at once and need no time to power them up. What is short goes
-    //! through 32-byte registers as elsewhere.
+    //! through 32-byte registers as elsewhere. What is long is copied by the processor's own instruction: on these it does not suffer from any
+    //! alignment (100 to 170 GB/s in the second-level cache, loops 100 to 130), and it is the faster way between processors, in and out.
 
     use core::arch::asm;
 
+    use super::super::string;
     use super::avx512;
 
-    /// From this length up; a loop of four of them wants twice as many at least.
+    /// From this length up; a loop of four of them wants half as many at least.
     const BYTES_MIN: usize = 16 * V;
+    /// From this length up by one instruction; in the first-level cache loops are half as fast again.
+    const STRING_MIN: usize = 12 << 10;
 
     loops!(64, "vmovdqu64 ", "vmovdqa64 ", "", ["zmm16" "zmm17" "zmm18" "zmm19"]);
 
@@ -391,6 +395,14 @@ pub(super) mod wide {
     /// The ranges are valid and apart, `len > SMALL_MAX`, and the processor has AVX-512 VL.
     pub(in super::super) unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
         // SAFETY: the caller's promise, and the lengths are as each asks for.
-        unsafe { if len < BYTES_MIN { avx512::copy(dst, src, len) } else { copy_long(dst, src, len) } }
+        unsafe {
+            if len < BYTES_MIN {
+                avx512::copy(dst, src, len)
+            } else if len < STRING_MIN {
+                copy_long(dst, src, len)
+            } else {
+                string(dst, src, len)
+            }
+        }
     }
 }
