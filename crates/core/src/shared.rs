@@ -211,6 +211,7 @@ impl<L: Deliver> Shared<L> {
                 report.into_iter().chain(endpoint.deadline()).min()
             });
             if idle.is_enough(now, yield_for).is_none() {
+                std::thread::yield_now();
                 looks = self.with(|endpoint, _| endpoint.patience.yielded_at(now));
             } else {
                 let left = timeout.map(|timeout| timeout.saturating_sub(waited));

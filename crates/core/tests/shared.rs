@@ -135,6 +135,30 @@ fn who_looks_in_vain_lets_the_other_run() {
 }
 
 #[test]
+fn who_waits_lets_the_other_run() {
+    // Nobody sleeps, which would let the other run too.
+    let ends = || pair(&Config { yield_for: Duration::from_secs(20), ..Config::default() }).into();
+    on_one_processor(ends, |mine: &mut Shared<Count>| {
+        let me = mine.with(|endpoint, _| endpoint.me());
+        let mut looks = 0;
+        for turn in 1..=TURNS {
+            if me == Peer(0) {
+                send(mine, Peer(1), 0);
+            }
+            let here = |_: &mut Endpoint, count: &mut Count| {
+                looks += u64::from(turn > 1);
+                count.0[0] >= turn
+            };
+            mine.wait(PATIENCE, here).unwrap();
+            if me == Peer(1) {
+                send(mine, Peer(0), 0);
+            }
+        }
+        looks
+    });
+}
+
+#[test]
 fn an_endpoint_that_looks_in_vain_lets_the_other_run() {
     let ends = || {
         let open = |job| Endpoint::open(job, Config::default()).unwrap();
