@@ -137,6 +137,8 @@ pub struct Tagged {
     fetching: Fetching,
     /// For how long what is found out about that next will hold.
     fetching_holds_for: Duration,
+    /// Whether others may need this processor.
+    crowded: bool,
 }
 
 /// What is under way with one peer.
@@ -186,6 +188,7 @@ impl Tagged {
             shows_buffers: false,
             fetching: Fetching::default(),
             fetching_holds_for: fetch::HOLDS_FOR_MIN,
+            crowded: !endpoint.patience.is_alone(),
         }
     }
 
