@@ -7,8 +7,9 @@ use std::collections::VecDeque;
 
 use barewire_sys::map::{MapError, Segment};
 
-/// Bytes of one chunk: large enough that naming it is cheap, small enough that filling one overlaps with emptying another.
-pub(crate) const CHUNK_BYTES: usize = 32 << 10;
+/// Bytes of one chunk: large enough that naming it is cheap, small enough that filling one overlaps with emptying another; and a line more, so
+/// that what opens a message takes no packet of its own at the end of one of 64 KiB.
+pub(crate) const CHUNK_BYTES: usize = (32 << 10) + 64;
 
 /// Has the system provide all pages of a pool, because all of it is used in turn; but not those of one that somebody made very large.
 pub(crate) fn populate(segment: &Segment) {
