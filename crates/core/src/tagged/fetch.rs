@@ -135,32 +135,24 @@ struct Measured {
     messages: u32,
     /// Picoseconds for a byte of the fastest.
     best: Option<u64>,
-    /// Bytes of all but the first, and how long they took.
-    bytes: u64,
-    time: Duration,
+    /// The sum of all but the first one's.
+    sum: u64,
 }
 
 impl Measured {
     fn add(&mut self, bytes: usize, time: Duration) {
-        let each = picoseconds(bytes as u64, time);
-        if self.messages > 0 {
-            self.bytes += bytes as u64;
-            self.time += time;
-        }
+        let each = (time.as_nanos() * 1000 / bytes.max(1) as u128) as u64;
+        self.sum = if self.messages > 0 { self.sum.saturating_add(each) } else { 0 };
         self.messages += 1;
         self.best = Some(self.best.map_or(each, |best| best.min(each)));
     }
 
-    /// Picoseconds for a byte, once so many have been tried. Who has a processor to itself goes by the fastest: whatever makes others slower is an accident. In a crowd
-    /// it is not: a message that is sent takes as many turns of others as its sender and its receiver wait for each other.
+    /// Picoseconds for a byte, once enough have been tried. Who has a processor to itself goes by the fastest: whatever makes others slower is an
+    /// accident. In a crowd it is not: a message that is sent takes as many turns of others as its sender and its receiver wait for each other.
     fn cost(&self, crowded: bool) -> Option<u64> {
-        let cost = if crowded { Some(picoseconds(self.bytes, self.time)) } else { self.best };
-        cost.filter(|_| self.messages >= TRIALS)
+        let mean = self.sum / u64::from(self.messages.saturating_sub(1).max(1));
+        self.best.map(|best| if crowded { mean } else { best }).filter(|_| self.messages >= TRIALS)
     }
-}
-
-fn picoseconds(bytes: u64, time: Duration) -> u64 {
-    (time.as_nanos() * 1000 / u128::from(bytes.max(1))) as u64
 }
 
 impl Trials {
