@@ -157,7 +157,8 @@ pub fn bulk_both_ways_ends_at_credit_one(wire: &Wire) {
 }
 
 pub fn changing_the_tag_stops_a_transfer_in_the_middle(wire: &Wire) {
-    const LEN: usize = 2 << 20;
+    // Half of it is the most that one poll takes from shared memory.
+    const LEN: usize = 4 << 20;
     let turns = Meeting::new(2);
     run(2, wire, |member| {
         log_places(member, 1);
