@@ -18,13 +18,10 @@
 //! assert_eq!((&read, kept[0].bytes()), (b"read this", &b", keep that"[..]));
 //! ```
 
-use std::cell::Cell;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use barewire_sys::wirebuf::{Places, WireMut, WireRef};
 
 use crate::endpoint::Endpoint;
+use crate::hold::{Charge, HoldSlot};
 use crate::{Peer, Port};
 
 /// Takes the packets that arrive at an endpoint. Each layer above the core is one.
@@ -547,10 +544,7 @@ impl<'a> Incoming<'a> {
         let (from, port, imm, total, offset, stream) =
             (self.from, self.port, self.imm, self.total, self.offset, self.stream);
         let bytes = self.payload.to_vec();
-        let charge = self.hold.map(|hold| {
-            hold.held.set(true);
-            Charge { credit: Arc::clone(&hold.released), amount: hold.amount.get() }
-        });
+        let charge = self.hold.map(HoldSlot::keep);
         Frame { from, port, imm, total, offset, stream, bytes, read: 0, _charge: charge }
     }
 }
@@ -651,63 +645,5 @@ impl Frame {
         into[..n].copy_from_slice(&self.bytes[self.read..][..n]);
         self.read += n;
         n
-    }
-}
-
-#[derive(Debug)]
-struct Charge {
-    credit: Arc<AtomicU64>,
-    amount: u64,
-}
-
-impl Drop for Charge {
-    fn drop(&mut self) {
-        // SYNC released: a count that only the endpoint's owner reads; no memory is handed over with it.
-        self.credit.fetch_add(self.amount, Ordering::Relaxed);
-    }
-}
-
-/// Where a handler leaves word that it kept a packet, and where dropped frames leave their credit.
-#[derive(Debug, Default)]
-pub(crate) struct HoldSlot {
-    held: Cell<bool>,
-    /// What one held packet charges, in the link's own units.
-    amount: Cell<u64>,
-    /// Whether the packet about to be delivered may be left where it is.
-    may_stay: Cell<bool>,
-    released: Arc<AtomicU64>,
-    taken: Cell<u64>,
-}
-
-impl HoldSlot {
-    /// Sets what the packet about to be delivered would charge.
-    #[inline(always)]
-    pub fn arm(&self, amount: u64) {
-        self.amount.set(amount);
-    }
-
-    /// Sets whether packets from now on may be left where they are.
-    #[inline(always)]
-    pub fn let_stay(&self, may_stay: bool) {
-        self.may_stay.set(may_stay);
-    }
-
-    #[inline(always)]
-    pub fn may_stay(&self) -> bool {
-        self.may_stay.get()
-    }
-
-    /// Whether the packet just delivered was kept.
-    #[inline(always)]
-    pub fn take(&self) -> bool {
-        self.held.get() && self.held.replace(false)
-    }
-
-    /// Credit of frames dropped since the last call.
-    #[inline(always)]
-    pub fn released(&self) -> u64 {
-        // SYNC released: see `Charge::drop`.
-        let released = self.released.load(Ordering::Relaxed);
-        released - self.taken.replace(released)
     }
 }

@@ -36,6 +36,7 @@ pub mod filter;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod hello;
+mod hold;
 pub mod incoming;
 pub mod job;
 mod meet;

@@ -7,7 +7,8 @@ use barewire_sys::shuttle::Shuttle;
 use barewire_sys::wirebuf::WireRef;
 
 use crate::endpoint::{Endpoint, InboundSlot};
-use crate::incoming::{Deliver, Flow, HoldSlot, Incoming};
+use crate::hold::HoldSlot;
+use crate::incoming::{Deliver, Flow, Incoming};
 use crate::peer::PeerState;
 use crate::provider::Rx;
 use crate::provider::shm::{CHUNK_NAME_BYTES, PACKET_BYTES_MAX, RingRx};

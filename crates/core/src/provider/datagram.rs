@@ -14,7 +14,7 @@ use super::sim::SimWire;
 use super::tcp::charge;
 use crate::credit::{Impossible, RecvCredit, SendCredit};
 use crate::filter::reliable::{ConfigError, Reliable, ReliableConfig, State};
-use crate::incoming::HoldSlot;
+use crate::hold::HoldSlot;
 use crate::time::Nanos;
 use crate::wire::{HEAD_BYTES, Head, Kind};
 use crate::{Peer, Port};

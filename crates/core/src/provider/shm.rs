@@ -16,7 +16,7 @@ use barewire_sys::wirebuf::{Fill, WireMut, WireRef};
 use super::Class;
 use super::local;
 use super::pool::{self, CHUNK_BYTES, Pool};
-use crate::incoming::HoldSlot;
+use crate::hold::HoldSlot;
 use crate::wire::{FLAG_CHUNK, Head};
 
 /// Longest payload in the ring itself; longer ones go through the pool.

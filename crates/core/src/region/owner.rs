@@ -8,7 +8,8 @@ use crate::Peer;
 use crate::Port;
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
-use crate::incoming::{Deliver, Flow, HoldSlot, Incoming};
+use crate::hold::HoldSlot;
+use crate::incoming::{Deliver, Flow, Incoming};
 use crate::provider::{Class, Tx};
 use crate::wire::{Access, FLAG_LAST, FLAG_NOTICE, Head, Kind};
 

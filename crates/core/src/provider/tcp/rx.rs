@@ -9,7 +9,7 @@ use barewire_sys::wirebuf::Places;
 use super::net;
 use super::split::{Split, Splitter};
 use crate::credit::RecvCredit;
-use crate::incoming::HoldSlot;
+use crate::hold::HoldSlot;
 
 /// Bytes read at a time: enough for the longest packet and as much again.
 const IN_BYTES: usize = 128 << 10;
