@@ -12,8 +12,11 @@ use crate::wirebuf::{WireMut, WireRef};
 
 /// Packets of so many lines are worth fetching the next one's lines for.
 const MANY_LINES: u64 = 8;
-/// For shorter ones, one after the other, a line this far ahead is fetched.
-const AHEAD_LINES: u64 = 12;
+/// For shorter ones, one after the other, as many lines as the last one had are fetched this far ahead. Where the consumer has written a line it takes
+/// longer to come than the stores of a few packets can wait, and one that is fetched too soon goes back to a consumer that reads on the producer's heels.
+fn ahead_lines() -> u64 {
+    if is_amd() { 4 } else { 12 }
+}
 /// Lines that a consumer fetches ahead: as many as come while one packet is handled.
 const READ_AHEAD_LINES: usize = 3;
 /// Where in the control page the producer says that it waits for room; far from the consumer's count.
@@ -195,8 +198,8 @@ impl Words for RingMemory {
 pub struct Producer {
     tail: Tail,
     memory: RingMemory,
-    /// With more free lines than these it asks for some before it writes them. Those that the consumer has written come as fast without.
-    asks_beyond: u64,
+    /// How far ahead it asks for lines before it writes them, if so many are free.
+    ahead: u64,
 }
 
 impl Producer {
@@ -208,8 +211,7 @@ impl Producer {
     /// assert_eq!((tx.position(), tx.freed(), tx.lines()), (0, 0, 64));
     /// ```
     pub fn new(memory: RingMemory) -> Producer {
-        let asks_beyond = if is_amd() { u64::MAX } else { AHEAD_LINES };
-        Producer { tail: Tail::new(memory.lines), memory, asks_beyond }
+        Producer { tail: Tail::new(memory.lines), memory, ahead: ahead_lines() }
     }
 
     /// Puts in one packet, or says that there is no room. `w0` must not be zero, nor have its two highest bits set; `fill` writes `len` payload bytes.
@@ -287,7 +289,7 @@ impl Producer {
         let need = lines_for(len);
         self.memory.store(self.tail.line() * WORDS_A_LINE + 1, w1, Ordering::Relaxed);
         let room = self.tail.publish(&self.memory, need, w0);
-        if room > self.asks_beyond {
+        if room > self.ahead {
             self.ask(need, room);
         }
     }
@@ -296,7 +298,7 @@ impl Producer {
     #[inline(always)]
     fn ask(&self, need: u64, room: u64) {
         match need < MANY_LINES {
-            true => self.own(self.tail.line() + AHEAD_LINES as usize),
+            true => (0..need).for_each(|line| self.own(self.tail.line() + (self.ahead + line) as usize)),
             false => self.own_many(need.min(room)),
         }
     }
@@ -416,7 +418,7 @@ impl Producer {
     /// assert_eq!(rings[0].comes_back_fast(), rings[1].comes_back_fast(), "it depends on the processor alone");
     /// ```
     pub fn comes_back_fast(&self) -> bool {
-        self.asks_beyond == u64::MAX
+        is_amd()
     }
 
     /// Lines of the ring.
