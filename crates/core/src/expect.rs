@@ -23,7 +23,7 @@ const IN_A_ROW_MAX: u32 = 16;
 const FOLLOWED_MAX: u32 = 1024;
 
 /// Where the last expected message came from.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Expecting {
     /// Its place in the list of peers to receive from.
     at: usize,
@@ -99,6 +99,54 @@ impl Endpoint {
     /// by port and immediate, whether it does.
     #[inline(always)]
     pub(crate) fn expect_besides(
+        &mut self,
+        from: Peer,
+        what: (Port, u64),
+        most: usize,
+        aside: impl FnMut(Port, u64) -> bool,
+        take: impl FnOnce(Incoming<'_>),
+    ) -> Option<usize> {
+        match self.take_next(from, what, most, take) {
+            Ok(len) => Some(len),
+            Err(take) => self.expect_patiently(from, what, most, aside, take),
+        }
+    }
+
+    /// Takes a message that is in the ring at the first look, as the one before it was: what else there may be to do was looked at with the first of
+    /// them in a row, and is again before they are too many. Gives `take` back if it is not there.
+    #[inline(always)]
+    fn take_next<T: FnOnce(Incoming<'_>)>(
+        &mut self,
+        from: Peer,
+        (port, imm): (Port, u64),
+        most: usize,
+        take: T,
+    ) -> Result<usize, T> {
+        let Expecting { at, in_a_row, behind } = self.expecting;
+        if behind == 0 || !(1..IN_A_ROW_MAX).contains(&in_a_row) || !self.guard.is_parent() {
+            return Err(take);
+        }
+        let Some(slot) = self.inbound.get_mut(at).filter(|slot| slot.peer == from) else { return Err(take) };
+        let Some(Inbound { rx: Rx::Ring(rx), .. }) = slot.inbound.as_deref_mut() else { return Err(take) };
+        let Some(packet) = rx.ring.peek().filter(|_| !rx.is_holding()) else { return Err(take) };
+        let len = match wire::as_message(packet.w0) {
+            Some((to, len)) if to == port && packet.w1 == imm && len <= most => len,
+            _ => return Err(take),
+        };
+        let Some(payload) = rx.ring.payload(len) else { return Err(take) };
+        self.expecting.behind = behind.wrapping_add(1);
+        if behind >= BEHIND {
+            rx.ring.fetch_ahead();
+        }
+        take(Incoming::new(from, port, imm, payload));
+        rx.pass(len);
+        self.expecting.in_a_row += 1;
+        self.peers[from.index()].stats.count_received(len);
+        Ok(len)
+    }
+
+    #[inline(always)]
+    fn expect_patiently(
         &mut self,
         from: Peer,
         (port, imm): (Port, u64),

@@ -19,7 +19,7 @@ pub(crate) fn populate(segment: &Segment) {
 }
 
 /// The default, and what huge pages add to it.
-const POPULATED_BYTES_MAX: usize = 4 << 20;
+const POPULATED_BYTES_MAX: usize = 8 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Pool {
