@@ -183,9 +183,18 @@ impl Trials {
         self.sent.add(len, now - since);
     }
 
+    /// Whether it is clear already that fetching is no better: the fastest of the first few did not come faster, and no crowd makes that an accident.
+    fn is_lost(&self) -> bool {
+        let some = |measured: &Measured| measured.best.filter(|_| measured.messages >= IN_A_ROW);
+        matches!((some(&self.fetched), some(&self.sent)), (Some(fetched), Some(sent)) if fetched >= sent)
+    }
+
     /// In doubt they are sent: then their senders need not wait for their receivers.
     fn outcome(self, crowded: bool, holds_for: Duration) -> Fetching {
         let until = Instant::now() + holds_for;
+        if !crowded && self.is_lost() {
+            return Fetching::Bad(until);
+        }
         match (self.fetched.cost(crowded), self.sent.cost(crowded)) {
             (Some(fetched), Some(sent)) if fetched.saturating_mul(4) < sent.saturating_mul(3) => {
                 Fetching::Good(until)
