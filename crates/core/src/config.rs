@@ -16,7 +16,7 @@ use crate::job::Job;
 
 /// The pool of one process, and those of all on a host.
 const POOL_BYTES_MIN: usize = 1 << 20;
-const POOL_BYTES_MAX: usize = 4 << 20;
+const POOL_BYTES_MAX: usize = 6 << 20;
 const POOLS_BYTES: usize = 64 << 20;
 
 /// Most bytes of a message by the shuttle between two processes, with what stands before them, and where that takes more than the page that
@@ -40,8 +40,9 @@ pub struct Config {
     /// half of the smallest first-level cache of a processor.
     /// Costs that much memory for every pair that talks; more lets a sender run further ahead.
     pub ring_bytes: usize,
-    /// Bytes of the pool through which this endpoint sends long messages to neighbours, made on first use. Default 4 MiB, so that
-    /// most of a window of 64 messages of 64 KiB finds room and its memory stays in a cache that processors share; where many processes share the host so much less that theirs together take 64 MiB, down to 1 MiB each.
+    /// Bytes of the pool through which this endpoint sends long messages to neighbours, made on first use. Default 6 MiB, so that
+    /// a window of 64 messages of 64 KiB finds room; messages from 512 KiB on use the first third of it, which leaves more of a cache to themselves. Where
+    /// many processes share the host so much less that theirs together take 64 MiB, down to 1 MiB each.
     pub pool_bytes: Option<usize>,
     /// Bytes of messages that may be on their way or held at one receiver, on wires other than shared memory. Default 2 MiB.
     /// Costs at most that much memory at the receiver for every peer whose handler is suspended. One packet may always be

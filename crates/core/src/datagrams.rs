@@ -183,7 +183,7 @@ impl Endpoint {
                 }
             }
             match handled {
-                Handled::Next => {}
+                Handled::Next | Handled::Later => {}
                 Handled::Quit => budget.quit = true,
                 Handled::Nonsense(what) => return Err(EndReason::Nonsense(what)),
             }

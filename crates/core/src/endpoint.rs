@@ -466,6 +466,12 @@ impl Endpoint {
         matches!(self.peers.get(peer.index()), Some(PeerEntry { tx: Tx::Ring(_), .. }))
     }
 
+    /// Whether a message to this peer answers one of its own, so that it may be waited for.
+    pub(crate) fn answers(&self, peer: Peer) -> bool {
+        let entry = &self.peers[peer.index()];
+        entry.shuttle.as_ref().is_some_and(|link| link.is_way(&entry.stats))
+    }
+
     /// How a peer is doing.
     ///
     /// ```

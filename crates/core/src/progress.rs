@@ -35,6 +35,8 @@ pub(crate) const UNPAID: &str = "more than it has credit for";
 pub(crate) enum Handled {
     Next,
     Quit,
+    /// The packet stays where it is, if it may.
+    Later,
     /// The peer said something no peer of ours would say.
     Nonsense(&'static str),
 }
@@ -43,7 +45,8 @@ impl From<Flow> for Handled {
     #[inline(always)]
     fn from(flow: Flow) -> Handled {
         match flow {
-            Flow::Continue | Flow::Later => Handled::Next,
+            Flow::Continue => Handled::Next,
+            Flow::Later => Handled::Later,
             Flow::Quit => Handled::Quit,
             Flow::Distrust => Handled::Nonsense("what its layer forbids"),
         }
@@ -67,6 +70,27 @@ impl Endpoint {
     #[inline]
     pub fn progress<D: Deliver>(&mut self, deliver: &mut D, budget: usize) -> usize {
         self.progress_with(deliver, Budget::new(budget), |_| true)
+    }
+
+    /// [`Endpoint::progress`] for those who look again and again until something certain has come: of each peer it takes at least one packet, and then
+    /// leaves those that their layer [wants later](Flow::Later), as a [wait](Endpoint::wait) does.
+    ///
+    /// ```
+    /// use barewire_core::tagged::{Envelope, Tagged};
+    /// # use barewire_sys::userbuf::UserBuf;
+    /// # use barewire_core::{Config, Endpoint, job::Job};
+    /// # let mut endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// # let (me, mut tagged) = (endpoint.me(), Tagged::new(&endpoint));
+    /// let wanted = tagged.post_now(&endpoint, me, Envelope { context: 1, tag: 1 }, UserBuf::EMPTY, [0; 2]).unwrap();
+    /// for tag in [1, 2, 3] {
+    ///     tagged.send_now(&mut endpoint, me, Envelope { context: 1, tag }, UserBuf::EMPTY).unwrap();
+    /// }
+    /// assert_eq!(endpoint.progress_wanted(&mut tagged), 1, "nobody has asked for the others yet");
+    /// assert!(tagged.is_done(wanted));
+    /// ```
+    #[inline]
+    pub fn progress_wanted<D: Deliver>(&mut self, deliver: &mut D) -> usize {
+        self.progress_with(deliver, Budget::of_a_wait(), |_| true)
     }
 
     /// [`Endpoint::progress`] with packets only of some peers.
@@ -259,7 +283,7 @@ impl Endpoint {
                 };
                 match handled {
                     Handled::Next if budget.left > 0 => {}
-                    Handled::Next => break,
+                    Handled::Next | Handled::Later => break,
                     Handled::Quit => {
                         budget.quit = true;
                         break;
@@ -439,7 +463,8 @@ impl Endpoint {
         }
         let in_ring = if chunked { CHUNK_NAME_BYTES } else { len };
         rx.hold.arm(lines_for(in_ring));
-        if D::LEAVES {
+        // The next part of what has begun is wanted, or else it is in the way.
+        if D::LEAVES && !matches!(head.kind, Kind::Message | Kind::Begin) {
             rx.hold.let_stay(false);
         }
         if self.imports.expecting() {
@@ -451,6 +476,12 @@ impl Endpoint {
             Some(payload) => self.dispatch(deliver, from, head, payload, open, &rx.hold),
             None => Handled::Nonsense("a packet that does not lie in its memory"),
         };
+        if D::LEAVES {
+            if matches!(handled, Handled::Later) && rx.hold.may_stay() {
+                return handled;
+            }
+            rx.hold.let_stay(budget.may_leave);
+        }
         let kept = rx.finish(in_ring);
         if chunked {
             rx.pass_chunk(len);
@@ -459,7 +490,11 @@ impl Endpoint {
         let stats = &mut self.peers[from.index()].stats;
         stats.count_received(len);
         stats.held += u64::from(kept);
-        if rx.overdrawn { Handled::Nonsense(UNPAID) } else { handled }
+        match handled {
+            _ if rx.overdrawn => Handled::Nonsense(UNPAID),
+            Handled::Later => Handled::Next,
+            handled => handled,
+        }
     }
 
     /// Hands one packet of any kind to whom it concerns.
@@ -480,7 +515,13 @@ impl Endpoint {
                 match Begin::read(&mut payload)
                     .and_then(|begin| open.begin(&head, begin, payload.remaining()))
                 {
-                    Some(part) => deliver.deliver(self, Incoming::part(from, part, payload, hold)).into(),
+                    Some(part) => {
+                        let flow = deliver.deliver(self, Incoming::part(from, part, payload, hold));
+                        if D::LEAVES && flow == Flow::Later && hold.may_stay() {
+                            open.forget(part.stream);
+                        }
+                        flow.into()
+                    }
                     None => Handled::Nonsense("a long message that begins wrongly"),
                 }
             }

@@ -165,8 +165,8 @@ impl Endpoint {
             };
             packets += 1;
             match self.take_packet(deliver, from, rx, open, budget, head, skip) {
-                Handled::Next if !budget.is_spent() => {}
-                Handled::Next => break,
+                Handled::Next | Handled::Later if !budget.is_spent() => {}
+                Handled::Next | Handled::Later => break,
                 Handled::Quit => {
                     budget.quit = true;
                     break;

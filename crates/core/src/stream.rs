@@ -27,6 +27,9 @@ use barewire_sys::wirebuf::{WireMut, WireRef};
 /// From this many bytes on, a wire that can takes them from where they are; fewer are copied faster than described.
 const DIRECT_BYTES_MIN: usize = 8 << 10;
 
+/// From this many bytes on a message pushes out of the processors' own caches whatever is there.
+const BULK_BYTES_MIN: u64 = 512 << 10;
+
 /// A long message on its way out.
 ///
 /// ```
@@ -114,6 +117,11 @@ impl Sending {
     /// ```
     pub fn to(&self) -> Peer {
         self.to
+    }
+
+    /// What its packets may use of a link's room.
+    fn class(&self) -> Class {
+        if self.total >= BULK_BYTES_MIN { Class::Bulk } else { Class::Data }
     }
 
     /// The next packet's header, what opens its payload, and how many of the `available` bytes follow.
@@ -222,7 +230,7 @@ impl Endpoint {
     ) -> Result<usize, SendError> {
         let room = self.packet_room(sending.to)?;
         let (head, begin, n) = sending.next_packet(room, available);
-        self.send_packet(sending.to, head, Class::Data, |wire| {
+        self.send_packet(sending.to, head, sending.class(), |wire| {
             begin.into_iter().flat_map(|begin| begin.words()).for_each(|word| wire.write_u64(word));
             fill(wire, n);
         })?;
@@ -251,7 +259,7 @@ impl Endpoint {
                 let (head, begin, n) = sending.next_packet(ring.payload_now(pool), most);
                 ring.note(head.len as usize, stats.received);
                 let at = sending.sent;
-                let sent = ring.send(pool, head, Class::Data, |wire| {
+                let sent = ring.send(pool, head, sending.class(), |wire| {
                     begin.into_iter().for_each(|begin| wire.write_words(&begin.words()));
                     fill(at, wire);
                 });
@@ -380,6 +388,11 @@ impl OpenMessages {
             self.open.push(Part { offset: len, ..part });
         }
         Some(part)
+    }
+
+    /// A message that has begun begins later, with the same packet.
+    pub fn forget(&mut self, stream: u32) {
+        self.open.retain(|part| part.stream != stream);
     }
 
     /// A piece with `len` bytes, the `last` even if they are fewer than announced; `None` if it makes no sense.

@@ -127,7 +127,8 @@ fn what_is_revoked_while_it_is_got_is_not_got() {
 
 #[test]
 fn operations_on_one_peers_memory_keep_their_order() {
-    const LEN: u64 = 4 << 20;
+    // More than there is room for, on any wire.
+    const LEN: u64 = 16 << 20;
     for shm in [false, true] {
         let (mut owner, mut caller) = pair(Config { shm, ..Config::default() });
         let memory = Memory::private(LEN as usize);

@@ -27,6 +27,9 @@ use std::sync::{PoisonError, RwLock};
 /// A message that says nothing, to wake its receiver; nobody takes it.
 const NUDGE: Port = Port(0);
 
+/// Looks of one poll, each of which takes something.
+const LOOKS_MAX: u32 = 64;
+
 /// A process's connection with its job.
 #[derive(Debug)]
 pub(crate) struct Net {
@@ -322,8 +325,28 @@ impl Net {
 
     /// Takes what has arrived and pushes on what had found no room, without waiting.
     pub fn poll(&self) -> Result<()> {
+        self.poll_by(|endpoint, layer| endpoint.progress(layer, usize::MAX))
+    }
+
+    /// [`Net::poll`] for those who look whether something has ended: once it has, messages that nobody has asked for yet stay where they are, because
+    /// who is told may be about to ask for them.
+    pub fn poll_until(&self, done: impl Fn(&Layer) -> bool) -> Result<()> {
+        self.poll_by(|endpoint, layer| {
+            let mut taken = 0;
+            for _ in 0..LOOKS_MAX {
+                let now = endpoint.progress_wanted(layer);
+                taken += now;
+                if now == 0 || done(layer) {
+                    break;
+                }
+            }
+            taken
+        })
+    }
+
+    fn poll_by(&self, progress: impl FnOnce(&mut Endpoint, &mut Layer) -> usize) -> Result<()> {
         let took = self.with(|endpoint, layer| {
-            let took = endpoint.progress(layer, usize::MAX);
+            let took = progress(endpoint, layer);
             layer.tagged.advance(endpoint);
             took
         })?;

@@ -16,7 +16,7 @@ fn log_places(member: &mut Member, index: u8) {
         ctx.state.got.push([&[place.offset], args].concat());
     };
     member.node.set_handler(member.ep, index, look).unwrap();
-    member.node.set_seg(member.ep, Memory::shared(4 << 20).unwrap()).unwrap();
+    member.node.set_seg(member.ep, Memory::shared(8 << 20).unwrap()).unwrap();
 }
 
 /// Where transfer `number` goes, each to a place of its own: data may be put into place before earlier handlers have run.
@@ -85,7 +85,8 @@ pub fn replies_put_data_into_the_requesters_segment(wire: &Wire) {
 }
 
 pub fn an_asynchronous_transfer_refuses_instead_of_waiting(wire: &Wire) {
-    const LEN: usize = 3_500_000;
+    // More than any wire takes before its receiver looks.
+    const LEN: usize = 8_000_000;
     let turns = Meeting::new(2);
     run(2, wire, |member| {
         log_places(member, 1);

@@ -238,7 +238,7 @@ impl DatagramTx {
     ) -> Result<(), Full> {
         let packet = HEAD_BYTES + head.len as usize;
         let charge = charge(&head, packet);
-        if class == Class::Data && (charge > self.credit.room() || !self.has_slot()) {
+        if class != Class::Control && (charge > self.credit.room() || !self.has_slot()) {
             return Err(Full);
         }
         let write = |bytes: &mut [u8]| {

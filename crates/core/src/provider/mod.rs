@@ -19,6 +19,8 @@ use pool::Pool;
 pub(crate) enum Class {
     /// Messages: leave the reserve alone.
     Data,
+    /// The same for parts of messages that are longer than any cache of a processor's own.
+    Bulk,
     /// Answers and control: may use all of it, so that answers get through when messages cannot.
     Control,
 }

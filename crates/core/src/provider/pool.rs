@@ -25,14 +25,19 @@ const POPULATED_BYTES_MAX: usize = 8 << 20;
 pub(crate) struct Pool {
     bytes: usize,
     segment: Option<Segment>,
-    /// First freed, first taken. Memory that both sides touched last a while ago has left their own caches for the one they share, from
-    /// which it comes several times faster than out of the other's.
-    free: VecDeque<u32>,
+    /// Free chunks, the first of the pool and the others, with how many had come back before each. First freed, first taken: memory that both
+    /// sides touched last a while ago has left their own caches for the one they share, from which it comes several times faster than out of the other's.
+    free: [VecDeque<(u64, u32)>; 2],
+    came_back: u64,
 }
+
+/// Chunks that long messages use in turn: more than a processor's own cache holds, but no more, because the rest of the one that is shared
+/// is better used for the messages themselves.
+const FIRST: u32 = ((2 << 20) / CHUNK_BYTES) as u32;
 
 impl Pool {
     pub fn new(bytes: usize) -> Pool {
-        Pool { bytes, segment: None, free: VecDeque::new() }
+        Pool { bytes, segment: None, free: Default::default(), came_back: 0 }
     }
 
     /// The pool's memory, made on first use.
@@ -41,15 +46,21 @@ impl Pool {
             let segment = Segment::create_large("barewire-pool", self.bytes)?;
             populate(&segment);
             let chunks = segment.len() / CHUNK_BYTES;
-            self.free = (0..chunks as u32).collect();
             self.segment = Some(segment);
+            (0..chunks as u32).for_each(|chunk| self.put_back(chunk));
         }
         Ok(self.segment.as_ref().expect("made above"))
     }
 
-    /// A chunk to fill, if one is free.
-    pub fn take(&mut self) -> Option<u32> {
-        self.free.pop_front()
+    /// A chunk to fill, if one is free, for a packet of a message that is `long` or not.
+    pub fn take(&mut self, long: bool) -> Option<u32> {
+        let [first, others] = self.free.each_ref().map(|free| free.front().map(|&(since, _)| since));
+        let from = match (first, others) {
+            (Some(_), None) => 0,
+            (Some(first), Some(others)) if long || first < others => 0,
+            _ => 1,
+        };
+        self.free[from].pop_front().map(|(_, chunk)| chunk)
     }
 
     /// Whether a receiver that has so many chunks may have another: whoever is slow leaves half as many as it has for others.
@@ -63,11 +74,16 @@ impl Pool {
     }
 
     fn free(&self) -> usize {
-        if self.segment.is_none() { self.bytes / CHUNK_BYTES } else { self.free.len() }
+        if self.segment.is_none() {
+            self.bytes / CHUNK_BYTES
+        } else {
+            self.free.iter().map(VecDeque::len).sum()
+        }
     }
 
     /// A chunk comes back.
     pub fn put_back(&mut self, chunk: u32) {
-        self.free.push_back(chunk);
+        self.free[usize::from(chunk >= FIRST)].push_back((self.came_back, chunk));
+        self.came_back += 1;
     }
 }

@@ -141,7 +141,7 @@ impl RingTx {
         class: Class,
         fill: impl Fill,
     ) -> Result<(), Full> {
-        let spare = if class == Class::Data { self.spare } else { 0 };
+        let spare = if class == Class::Control { 0 } else { self.spare };
         let mut shuttle = shuttle;
         fill.fill(&mut match &mut shuttle {
             Some(shuttle) => shuttle.reserve(len),
@@ -187,9 +187,9 @@ impl RingTx {
             return self.send_inline(head.w0(), head.w1, len, class, fill);
         }
         self.reclaim_some(pool);
-        let spare = if class == Class::Data { self.spare } else { 0 };
+        let spare = if class == Class::Control { 0 } else { self.spare };
         let chunk = match len <= CHUNK_BYTES && self.ring.fits(CHUNK_NAME_BYTES, spare) {
-            true => self.take_chunk(pool, len),
+            true => self.take_chunk(pool, len, class),
             false => None,
         };
         let Some(chunk) = chunk else {
@@ -213,7 +213,7 @@ impl RingTx {
 
     /// A chunk of the pool with room for a packet, which the receiver has been given by then: the one filled last, from
     /// [`RingTx::filled`] on, or another.
-    fn take_chunk(&mut self, pool: &mut Pool, len: usize) -> Option<u32> {
+    fn take_chunk(&mut self, pool: &mut Pool, len: usize, class: Class) -> Option<u32> {
         if let (Some(&(_, last)), true) = (self.chunks.back(), self.filled + len <= CHUNK_BYTES) {
             return Some(last);
         }
@@ -227,7 +227,7 @@ impl RingTx {
             self.pool_passed = true;
         }
         pool.segment().ok()?;
-        pool.take()
+        pool.take(class == Class::Bulk)
     }
 
     pub fn memory(&self) -> &RingMemory {

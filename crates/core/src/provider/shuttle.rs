@@ -61,6 +61,12 @@ impl Link {
         if is_way { Some(&mut self.shuttle) } else { None }
     }
 
+    /// Whether a message that fits would go by the shuttle.
+    pub fn is_way(&self, stats: &Stats) -> bool {
+        self.shuttle.is_ours()
+            && if stats.received == self.received { self.answering } else { self.answers(stats) }
+    }
+
     /// So many packets went elsewhere that are no messages by themselves.
     pub fn overlook(&mut self, packets: u64) {
         self.sent += packets;
@@ -70,9 +76,15 @@ impl Link {
     #[inline(always)]
     fn is_answering(&mut self, stats: &Stats) -> bool {
         if stats.received != self.received {
-            self.answering = stats.sent - self.sent <= ANSWERS;
+            self.answering = self.answers(stats);
             (self.received, self.sent) = (stats.received, stats.sent);
         }
         self.answering
+    }
+
+    /// Whether so little has gone since something last came that a message now answers it.
+    #[inline(always)]
+    fn answers(&self, stats: &Stats) -> bool {
+        stats.sent - self.sent <= ANSWERS
     }
 }

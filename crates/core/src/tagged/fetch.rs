@@ -11,7 +11,7 @@ use barewire_sys::fetch::fetch;
 use barewire_sys::wirebuf::Places;
 
 use super::body::{Sink, Source};
-use super::{FETCH_BYTES_MIN, REST, Request, Tagged};
+use super::{EAGER_BYTES_MAX, FETCH_BYTES_MIN, REST, Request, Tagged};
 use crate::Peer;
 use crate::endpoint::Endpoint;
 use crate::incoming::Incoming;
@@ -23,8 +23,8 @@ const TRIALS: u32 = 12;
 /// Of these, so many in a row.
 const IN_A_ROW: u32 = 4;
 /// What they showed holds for so long at first, when much was used for the first time, then twice as long each time, and so long at last.
-pub(super) const HOLDS_FOR_MIN: Duration = Duration::from_millis(20);
-const HOLDS_FOR_MAX: Duration = Duration::from_secs(2);
+pub(super) const HOLDS_FOR_MIN: Duration = Duration::from_millis(500);
+const HOLDS_FOR_MAX: Duration = Duration::from_secs(10);
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 3600);
 /// One that has not come by then never will, or says nothing about how fast sending is.
 const TRIAL_TIME_MAX: Duration = Duration::from_secs(1);
@@ -245,7 +245,8 @@ impl Tagged {
             _ => None,
         };
         let declines = self.peers[to.index()].declines_fetching.is_some_and(|until| Instant::now() < until);
-        let address = match self.shows_buffers && !declines {
+        // What can go before it is asked for is there sooner than it could be fetched, and keeps nobody waiting.
+        let address = match self.shows_buffers && len > EAGER_BYTES_MAX && !declines {
             true => source.address(len as usize).unwrap_or(0),
             false => 0,
         };

@@ -79,6 +79,8 @@ const EAGER_BYTES_MAX: u64 = 256 << 10;
 const WHOLE_BYTES_MAX: usize = 8 << 10;
 /// Longest message that goes in one packet to a neighbour, where every packet is copied, whatever its length.
 const WHOLE_NEAR_BYTES_MAX: usize = 16 << 10;
+/// The same in a stream. One that answers is waited for, and there sooner if it is read while it is written.
+const WHOLE_STREAMED_BYTES_MAX: usize = 32 << 10;
 /// Shortest message that is worth fetching.
 ///
 /// ```

@@ -39,9 +39,9 @@ impl Tagged {
             Some(at) => at,
             // A message that was broken off here concerns nobody any more.
             None if packet.offset > 0 => return Flow::Continue,
-            None => match self.on_eager_begin(from, Envelope::from_imm(packet.imm), number, packet.total) {
-                Some(at) => at,
-                None => return Flow::Distrust,
+            None => match self.on_eager_begin(&packet, number) {
+                Ok(at) => at,
+                Err(flow) => return flow,
             },
         };
         let stream = &mut self.peers[from.index()].streams[at];
@@ -66,9 +66,10 @@ impl Tagged {
         Flow::Continue
     }
 
-    /// The first packet: finds the receive, or begins to keep the message; says where it stands. `None` if its sender
-    /// has gone too far.
-    fn on_eager_begin(&mut self, from: Peer, envelope: Envelope, number: u32, len: u64) -> Option<usize> {
+    /// The first packet: finds the receive, or begins to keep the message; says where it stands. Otherwise what becomes of the packet: it stays
+    /// where it is, which costs less, or its sender has gone too far.
+    fn on_eager_begin(&mut self, packet: &Incoming<'_>, number: u32) -> Result<usize, Flow> {
+        let (from, envelope, len) = (packet.from, Envelope::from_imm(packet.imm), packet.total);
         let tag = envelope.tag;
         let to = match self.posted.find(&mut self.requests.slots, from, envelope) {
             Some(slot) => {
@@ -79,14 +80,15 @@ impl Tagged {
                 }
                 Destination::Request(request)
             }
+            None if packet.may_stay() => return Err(Flow::Later),
             None => match self.keep(from, envelope, Unexpected::Parts { stream: number, len }) {
                 Flow::Continue => Destination::Kept(Vec::with_capacity(len.min(EAGER_BYTES_MAX) as usize)),
-                _ => return None,
+                refused => return Err(refused),
             },
         };
         let streams = &mut self.peers[from.index()].streams;
         streams.push(Stream { number, len, to });
-        Some(streams.len() - 1)
+        Ok(streams.len() - 1)
     }
 
     /// Receives a message of which only some packets may have come.

@@ -9,7 +9,7 @@ use super::matching::Envelope;
 use super::requests::{Request, State, Status};
 use super::{
     EAGER, EAGER_BYTES_MAX, KEEP_BYTES, OFFER, OFFERS_MAX, REST, Tagged, WHOLE_BYTES_MAX,
-    WHOLE_NEAR_BYTES_MAX,
+    WHOLE_NEAR_BYTES_MAX, WHOLE_STREAMED_BYTES_MAX,
 };
 use crate::Peer;
 use crate::endpoint::Endpoint;
@@ -72,7 +72,8 @@ const OFFER_PREFIX: usize = 8 * (2 + Shown::WORDS);
 /// Whether a message goes in one packet rather than in pieces.
 #[inline(always)]
 fn goes_whole(endpoint: &Endpoint, to: Peer, len: u64) -> bool {
-    len <= WHOLE_BYTES_MAX as u64 || (len <= WHOLE_NEAR_BYTES_MAX as u64 && endpoint.is_neighbour(to))
+    let near = || endpoint.is_neighbour(to) && (len <= WHOLE_NEAR_BYTES_MAX as u64 || !endpoint.answers(to));
+    len <= WHOLE_BYTES_MAX as u64 || (len <= WHOLE_STREAMED_BYTES_MAX as u64 && near())
 }
 
 impl Tagged {

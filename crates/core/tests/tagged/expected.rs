@@ -86,6 +86,28 @@ fn a_message_in_pieces_is_followed_only_if_it_is_next_and_fits() {
     });
 }
 
+/// Longer than the ring takes, in one packet and in several.
+#[test]
+fn a_wait_leaves_long_messages_that_nobody_has_asked_for_where_they_are() {
+    for len in [20_000, 100_000] {
+        run(1, &Config::default(), |mut rank| {
+            let (me, bytes) = (rank.ep.me(), pattern(len, 1));
+            let first = rank.start_receive(Some(me), Some(1), len);
+            (1..=3).for_each(|tag| rank.send(me, tag, &bytes));
+            assert_eq!(rank.finish_receive(first).1, bytes);
+            let kept = |rank: &Rank| {
+                [2, 3]
+                    .map(|tag| rank.tagged.probe(&Want { context: 1, from: None, tag: Some(tag) }).is_some())
+            };
+            assert_eq!(kept(&rank), [false, false], "they are not kept");
+            // Whoever waits for what is behind them gets past them, and theirs are not lost.
+            assert_eq!(rank.receive(Some(me), Some(3), len).1, bytes);
+            assert_eq!(kept(&rank), [true, false]);
+            assert_eq!(rank.receive(Some(me), Some(2), len).1, bytes);
+        });
+    }
+}
+
 /// A message of which only the beginning has room on its way, with others behind it: what is followed goes on as a receive like any other.
 #[test]
 fn what_is_followed_as_far_as_it_has_come_goes_on_as_usual() {

@@ -76,13 +76,12 @@ shims! {
     fn PMPI_Testall(count: c_int, array_of_requests: OutList<MPI_Request>, flag: Out<c_int>, array_of_statuses: OutList<Status>) {
         let count = entries(count)?;
         let anyone = anyone()?;
-        anyone.net.poll()?;
-        for i in 0..count {
-            let handle = array_of_requests.at(i).get()?;
-            if !anyone.net.with(|_, layer| layer.requests.is_done(&layer.tagged, handle.0))? {
-                flag.put(0)?;
-                return Ok(());
-            }
+        let handles = array_of_requests.to_vec(count as i64)?;
+        let done = |layer: &Layer| handles.iter().all(|handle| layer.requests.is_done(&layer.tagged, handle.0));
+        anyone.net.poll_until(done)?;
+        if !anyone.net.with(|_, layer| done(layer))? {
+            flag.put(0)?;
+            return Ok(());
         }
         flag.put(1)?;
         let mut failed = None;
@@ -270,12 +269,12 @@ fn check(anyone: &CommRef, handle: MPI_Request) -> Result<()> {
 }
 
 fn is_done(anyone: &CommRef, handle: MPI_Request) -> Result<bool> {
-    let done = || anyone.net.with(|_, layer| layer.requests.is_done(&layer.tagged, handle.0));
-    if done()? {
+    let done = |layer: &Layer| layer.requests.is_done(&layer.tagged, handle.0);
+    if anyone.net.with(|_, layer| done(layer))? {
         return Ok(true);
     }
-    anyone.net.poll()?;
-    done()
+    anyone.net.poll_until(done)?;
+    anyone.net.with(|_, layer| done(layer))
 }
 
 /// Completes requests that have ended, and null ones, as long as there is nothing special about them; says where it stopped.
@@ -439,10 +438,10 @@ fn wait_any(handles: &Handles) -> Result<Option<usize>> {
 /// The places of those that have ended.
 fn test_some(handles: &Handles) -> Result<Vec<usize>> {
     let anyone = anyone()?;
-    anyone.net.poll()?;
+    let has_ended = |layer: &Layer, handle: MPI_Request| layer.requests.is_done(&layer.tagged, handle.0);
+    anyone.net.poll_until(|layer| handles.iter().any(|&(_, handle)| has_ended(layer, handle)))?;
     anyone.net.with(|_, layer| {
-        let done = handles.iter().filter(|(_, handle)| layer.requests.is_done(&layer.tagged, handle.0));
-        done.map(|(i, _)| *i).collect()
+        handles.iter().filter(|&&(_, handle)| has_ended(layer, handle)).map(|&(i, _)| i).collect()
     })
 }
 

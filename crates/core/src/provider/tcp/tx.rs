@@ -84,7 +84,7 @@ impl TcpTx {
     ) -> Result<(), Full> {
         let packet = HEAD_BYTES + head.len as usize;
         let charge = charge(&head, packet);
-        if head.len as usize > PACKET_BYTES_MAX || (class == Class::Data && charge > self.credit.room()) {
+        if head.len as usize > PACKET_BYTES_MAX || (class != Class::Control && charge > self.credit.room()) {
             return Err(Full);
         }
         self.make_room(packet, class)?;
@@ -117,7 +117,7 @@ impl TcpTx {
     ) -> Result<(), Full> {
         let packet = HEAD_BYTES + head.len as usize;
         let charge = charge(&head, packet);
-        if head.len as usize > PIECE_BYTES_MAX || (class == Class::Data && charge > self.credit.room()) {
+        if head.len as usize > PIECE_BYTES_MAX || (class != Class::Control && charge > self.credit.room()) {
             return Err(Full);
         }
         self.make_room(packet, class)?;
@@ -151,7 +151,7 @@ impl TcpTx {
     fn make_room(&mut self, packet: usize, class: Class) -> Result<(), Full> {
         if self.gathered() >= GATHER_BYTES {
             self.write_out(Instant::now());
-            if class == Class::Data && self.gathered() >= GATHER_BYTES {
+            if class != Class::Control && self.gathered() >= GATHER_BYTES {
                 return Err(Full);
             }
         }
