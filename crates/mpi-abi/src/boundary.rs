@@ -16,6 +16,7 @@ use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// A handle as C sees it: a number of pointer size that is never followed.
 macro_rules! handles {
@@ -384,22 +385,51 @@ impl Sink for Memory {
     }
 }
 
-/// Memory of our own, aligned for every basic type, that operations and the program's functions work on.
+/// Memory of our own, aligned for every basic type, that operations and the program's functions work on. Much of it is used again: fresh memory
+/// costs more than what is done with it.
 #[derive(Debug)]
 pub(crate) struct Scratch(Vec<UnsafeCell<u128>>);
+
+/// What was scratch memory, and how much of it is kept at most.
+static SPARE: Mutex<Vec<Vec<UnsafeCell<u128>>>> = Mutex::new(Vec::new());
+const SPARE_BYTES_MIN: usize = 32 << 10;
+const SPARE_BYTES_MAX: usize = 16 << 20;
 
 // SAFETY: shared, it only tells its address; who uses the memory when is for those who hold it to order.
 unsafe impl Sync for Scratch {}
 
 impl Scratch {
-    /// `len` zero bytes.
+    /// `len` bytes, whatever they are.
     pub fn new(len: usize) -> Scratch {
-        Scratch((0..len.div_ceil(16)).map(|_| UnsafeCell::new(0)).collect())
+        let units = len.div_ceil(16);
+        let spare = if len < SPARE_BYTES_MIN { None } else { Scratch::spare(units) };
+        Scratch(spare.unwrap_or_else(|| (0..units).map(|_| UnsafeCell::new(0)).collect()))
+    }
+
+    /// The smallest area of those that were used before and are large enough.
+    fn spare(units: usize) -> Option<Vec<UnsafeCell<u128>>> {
+        let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+        let fitting = spare.iter().enumerate().filter(|(_, area)| area.len() >= units);
+        let (at, _) = fitting.min_by_key(|(_, area)| area.len())?;
+        Some(spare.swap_remove(at))
     }
 
     /// Its address; to be used only while it lives.
     pub fn memory(&self) -> Memory {
         Memory(self.0.as_ptr().cast_mut().cast())
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let bytes = |area: &Vec<UnsafeCell<u128>>| 16 * area.len();
+        if bytes(&self.0) < SPARE_BYTES_MIN {
+            return;
+        }
+        let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.iter().map(bytes).sum::<usize>() + bytes(&self.0) <= SPARE_BYTES_MAX {
+            spare.push(std::mem::take(&mut self.0));
+        }
     }
 }
 

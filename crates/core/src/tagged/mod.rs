@@ -52,7 +52,7 @@ use crate::stream::Sending;
 use crate::{Peer, Port};
 use fetch::Fetching;
 use matching::{Posted, Waiting};
-use parts::Stream;
+use parts::{Spares, Stream};
 use receive::{Unexpected, take_credit};
 use requests::Requests;
 
@@ -132,6 +132,7 @@ pub struct Tagged {
     pushing: Vec<Peer>,
     /// Messages that end short of their length, once there is room to say so.
     ending: Vec<Sending>,
+    spares: Spares,
     credit: u64,
     /// Neighbours may read the buffers of long sends.
     shows_buffers: bool,
@@ -186,6 +187,7 @@ impl Tagged {
             queued: Vec::new(),
             pushing: Vec::new(),
             ending: Vec::new(),
+            spares: Spares::default(),
             credit: endpoint.config.credit_bytes as u64,
             shows_buffers: false,
             fetching: Fetching::default(),

@@ -30,6 +30,29 @@ enum Destination {
     Broken,
 }
 
+/// Memory of messages that were kept, for the next ones: fresh memory costs several times as much as copying into it.
+#[derive(Debug, Default)]
+pub(crate) struct Spares(Vec<Vec<u8>>);
+
+/// So many are not given back.
+const SPARES_MAX: usize = 16;
+
+impl Spares {
+    /// Room for `len` bytes.
+    fn take(&mut self, len: usize) -> Vec<u8> {
+        let mut bytes = self.0.pop().unwrap_or_default();
+        bytes.reserve(len);
+        bytes
+    }
+
+    fn put(&mut self, mut bytes: Vec<u8>) {
+        if self.0.len() < SPARES_MAX && (1..=EAGER_BYTES_MAX as usize).contains(&bytes.capacity()) {
+            bytes.clear();
+            self.0.push(bytes);
+        }
+    }
+}
+
 impl Tagged {
     /// A packet of a short message in several.
     pub(super) fn on_eager_part(&mut self, endpoint: &mut Endpoint, mut packet: Incoming<'_>) -> Flow {
@@ -82,7 +105,7 @@ impl Tagged {
             }
             None if packet.may_stay() => return Err(Flow::Later),
             None => match self.keep(from, envelope, Unexpected::Parts { stream: number, len }) {
-                Flow::Continue => Destination::Kept(Vec::with_capacity(len.min(EAGER_BYTES_MAX) as usize)),
+                Flow::Continue => Destination::Kept(self.spares.take(len.min(EAGER_BYTES_MAX) as usize)),
                 refused => return Err(refused),
             },
         };
@@ -173,7 +196,10 @@ impl Tagged {
 
     /// A message is received, or never will be: its sender gets its credit back.
     fn end_stream(&mut self, endpoint: &mut Endpoint, from: Peer, at: usize) {
-        let Stream { len, .. } = self.peers[from.index()].streams.swap_remove(at);
+        let Stream { len, to, .. } = self.peers[from.index()].streams.swap_remove(at);
+        if let Destination::Kept(bytes) = to {
+            self.spares.put(bytes);
+        }
         self.give_back(endpoint, from, len.saturating_add(KEEP_BYTES));
     }
 }
