@@ -89,7 +89,7 @@ impl Message {
     #[inline(always)]
     fn receive_now(&self, comm: &Comm) -> Option<u64> {
         let (from, envelope, bytes) = self.plainly(comm)?;
-        let mut alone = comm.net.alone_without_tasks()?;
+        let mut alone = comm.net.alone_for_a_moment()?;
         let (endpoint, layer) = alone.as_deref_mut()?;
         endpoint.let_others(from, layer);
         layer.tagged.receive_now(endpoint, from, envelope, bytes.len(), |mut packet| {
@@ -100,7 +100,7 @@ impl Message {
     /// The same of one in several packets, of which the first is there.
     fn receive_pieces_now(&self, comm: &Comm) -> Option<Received> {
         let (from, envelope, bytes) = self.plainly(comm)?;
-        let mut alone = comm.net.alone_without_tasks()?;
+        let mut alone = comm.net.alone_for_a_moment()?;
         let (endpoint, layer) = alone.as_deref_mut()?;
         layer.tagged.receive_pieces_now(endpoint, from, envelope, tagged::Sink::User(bytes))
     }

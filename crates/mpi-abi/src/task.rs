@@ -80,10 +80,15 @@ impl Need {
     }
 }
 
+/// Messages that are received before tasks have their turn.
+const PUT_OFF_MAX: usize = 16;
+
 /// The tasks of a process.
 #[derive(Default)]
 pub(crate) struct Tasks {
     count: AtomicUsize,
+    /// How often they have waited since they had their turn.
+    put_off: AtomicUsize,
     new: Mutex<Vec<Running>>,
     running: Mutex<Begun>,
 }
@@ -122,6 +127,15 @@ impl Tasks {
     pub fn is_empty(&self) -> bool {
         // SYNC count: a hint; the tasks themselves are behind their locks.
         self.count.load(Ordering::Relaxed) == 0
+    }
+
+    /// Whether they can wait for a moment longer: they have their turn after so many.
+    #[cold]
+    pub fn can_wait(&self) -> bool {
+        // SYNC put_off: a hint like the count.
+        let put_off = self.put_off.load(Ordering::Relaxed);
+        self.put_off.store((put_off + 1) % PUT_OFF_MAX, Ordering::Relaxed);
+        put_off + 1 < PUT_OFF_MAX
     }
 
     /// Adds a task; it begins when tasks are next run.

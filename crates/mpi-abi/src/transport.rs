@@ -137,10 +137,10 @@ impl Net {
         }
     }
 
-    /// The same for a short way that waits, on which no task would go on: `None` if there is one.
+    /// The same for a short way that waits for a moment, on which no task goes on: `None` if it is their turn.
     #[inline(always)]
-    pub fn alone_without_tasks(&self) -> Option<Alone<'_>> {
-        if self.tasks.is_empty() { self.alone() } else { None }
+    pub fn alone_for_a_moment(&self) -> Option<Alone<'_>> {
+        if self.tasks.is_empty() || self.tasks.can_wait() { self.alone() } else { None }
     }
 
     /// Makes progress until `done` says so; tasks go on meanwhile.
