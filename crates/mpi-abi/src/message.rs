@@ -115,6 +115,10 @@ struct Scattered {
 
 /// Shorter runs are not worth being lent.
 const RUN_BYTES_MIN: i64 = 4 << 10;
+/// Shorter ones are copied together, to and from a place of our own, rather than each by itself to and from the wire.
+const SHORT_RUN_BYTES: i64 = 64;
+/// So much of them at a time.
+const STAGE_BYTES: usize = 4 << 10;
 
 impl Scattered {
     fn new(memory: Memory, count: i64, datatype: &Datatype) -> Scattered {
@@ -139,9 +143,33 @@ impl Scattered {
     }
 }
 
+impl Scattered {
+    /// Whether the runs from the byte at `offset` on are short ones, as then most are.
+    fn is_fine_at(&self, offset: u64) -> bool {
+        let mut longest = 0;
+        // The first may be the end of a long one.
+        self.datatype
+            .runs(self.count, offset as i64, 2 * SHORT_RUN_BYTES, |_, len| longest = longest.max(len));
+        longest < SHORT_RUN_BYTES
+    }
+}
+
 impl Gather for Scattered {
     fn gather(&mut self, offset: u64, wire: &mut WireMut<'_>) {
         let memory = self.memory;
+        if self.is_fine_at(offset) {
+            let (mut stage, mut at) = ([0; STAGE_BYTES], offset as i64);
+            while wire.remaining() > 0 {
+                let n = STAGE_BYTES.min(wire.remaining());
+                let packed = self.datatype.pack(self.count, &memory, at, &mut stage[..n]);
+                if packed == 0 {
+                    return;
+                }
+                wire.write(&stage[..packed]);
+                at += packed as i64;
+            }
+            return;
+        }
         self.datatype.runs(self.count, offset as i64, wire.remaining() as i64, |at, len| {
             if let Some(mut bytes) = memory.user(at, len as usize).wire_ref(0, len as usize) {
                 wire.write_from(&mut bytes);
@@ -157,6 +185,19 @@ impl Scatter for Scattered {
 
     fn scatter(&mut self, offset: u64, packet: &mut Incoming<'_>, len: usize) {
         let memory = self.memory;
+        if self.is_fine_at(offset) {
+            let (mut stage, end) = ([0; STAGE_BYTES], offset + len as u64);
+            let mut at = offset;
+            while at < end {
+                let n = packet.read(&mut stage[..(STAGE_BYTES as u64).min(end - at) as usize]);
+                if n == 0 {
+                    return;
+                }
+                self.datatype.unpack(self.count, &mut self.memory, at as i64, &stage[..n]);
+                at += n as u64;
+            }
+            return;
+        }
         self.datatype.runs(self.count, offset as i64, len as i64, |at, len| {
             if let Some(mut place) = memory.user(at, len as usize).wire_mut(0, len as usize) {
                 packet.read_to(&mut place);
