@@ -71,6 +71,11 @@ fn floods_are_bounded_and_receives_are_found_in_any_order() {
     same_output("queues", &[2]);
 }
 
+#[test]
+fn random_traffic_arrives_whole_and_in_order() {
+    same_output("traffic", &[2, 3, 4]);
+}
+
 /// Collective calls by their number in `killed.c`; 15 is a receive from anybody, 17 and 18 look for a message of anybody's.
 #[test]
 fn a_killed_rank_is_told_to_those_in_a_collective_call_with_it() {
