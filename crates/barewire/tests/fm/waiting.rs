@@ -81,16 +81,18 @@ pub fn handlers_that_send_are_suspended_until_there_is_room(wires: &Wires) {
         });
         collect(fm, OTHER)
     };
+    // On shared memory as much as the pools of both.
+    let long = (wires.times(1_500_000) as usize).max(500_000);
+    let message = |i: usize| pattern(if i % 2 == 0 { 100 } else { long }, i);
     run(2, wires, setup, |fm, told| {
         if fm.me() == Peer(1) {
             return;
         }
         for i in 0..20 {
-            fm.send(Peer(1), H, &pattern(if i % 2 == 0 { 100 } else { 500_000 }, i)).unwrap();
+            fm.send(Peer(1), H, &message(i)).unwrap();
         }
         let mut got = (0..20).map(|_| next(fm, &told).1).collect::<Vec<_>>();
-        let mut expected =
-            (0..20).map(|i| pattern(if i % 2 == 0 { 100 } else { 500_000 }, i)).collect::<Vec<_>>();
+        let mut expected = (0..20).map(message).collect::<Vec<_>>();
         got.sort();
         expected.sort();
         assert!(got == expected);
