@@ -163,7 +163,7 @@ fn messages_do_not_overtake_whatever_their_length() {
 fn a_flood_nobody_asked_for_is_kept_in_bounded_memory() {
     const MESSAGES: u64 = 200_000;
     // What both ranks have is counted, and an address sanitizer holds on to what is freed.
-    let config = Config { credit_bytes: 1 << 20, ..Config::default() };
+    let config = Config { credit_bytes: 1 << 18, ..Config::default() };
     run(2, &config, |mut rank| {
         let other = Peer(1 - rank.ep.me().0);
         if rank.ep.me() == Peer(0) {
