@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use barewire_sys::ring::{BESIDE_MAX, Packet, lines_for};
+use barewire_sys::ring::{BESIDE_MAX, Packet, is_header, lines_for};
 use barewire_sys::shuttle::Shuttle;
 use barewire_sys::wirebuf::WireRef;
 
@@ -245,41 +245,51 @@ impl Endpoint {
             rx.settle(self.peers[from.index()].shuttle());
         }
         // Plain messages are counted together, at the end.
-        let mut whole = Tally::default();
+        let (mut others, mut bytes) = (0, 0);
+        let mut left = BATCH;
         let ended = 'taking: {
-            for taken in 0..BATCH {
-                let handled = if let Some(packet) = rx.ring.peek() {
-                    if let Some((port, len)) = wire::as_message(packet.w0) {
-                        let flow = if len <= BESIDE_MAX {
-                            if taken >= BEHIND {
-                                rx.ring.fetch_ahead();
-                            }
-                            self.take_message(deliver, from, rx, (port, packet.w1, len))
-                        } else {
-                            self.take_longer_message(deliver, from, rx, (port, packet.w1, len))
-                        };
-                        let Some(flow) = flow else { break 'taking Err(EndReason::TooLong) };
-                        if D::LEAVES {
-                            if flow == Flow::Later {
-                                break;
-                            }
-                            rx.hold.let_stay(budget.may_leave);
+            while left > 0 {
+                let packet = rx.ring.look();
+                let handled = if let Some((port, len)) = wire::as_message(packet.w0) {
+                    let flow = if len <= BESIDE_MAX {
+                        if left <= BATCH - BEHIND {
+                            rx.ring.fetch_ahead();
                         }
-                        budget.pay(len);
-                        whole.add(len);
-                        if flow == Flow::Continue && budget.left > 0 {
-                            continue;
-                        }
-                        flow.into()
+                        self.take_message(deliver, from, rx, (port, packet.w1, len))
                     } else {
-                        self.take_other(deliver, from, rx, open, budget, packet.w0, packet.w1)
+                        self.take_longer_message(deliver, from, rx, (port, packet.w1, len))
+                    };
+                    let Some(flow) = flow else { break 'taking Err(EndReason::TooLong) };
+                    if D::LEAVES {
+                        if flow == Flow::Later {
+                            break;
+                        }
+                        rx.hold.let_stay(budget.may_leave);
                     }
-                } else if let Some(handled) = self.take_shuttled(deliver, from, rx, open, budget) {
-                    handled
-                } else if rx.closing && rx.is_quiet_now(self.peers[from.index()].shuttle()) {
-                    break 'taking Err(EndReason::Closed);
+                    left -= 1;
+                    bytes += len as u64;
+                    budget.pay(len);
+                    if flow == Flow::Continue && budget.left > 0 {
+                        continue;
+                    }
+                    flow.into()
+                } else if is_header(packet.w0) {
+                    (left, others) = (left - 1, others + 1);
+                    self.take_other(deliver, from, rx, open, budget, packet.w0, packet.w1)
+                } else if let Some(packet) = self.look_at_shuttle(from, rx) {
+                    (left, others) = (left - 1, others + 1);
+                    match self.take_cargo(deliver, from, rx, budget, packet) {
+                        // The next one can only be in the ring.
+                        Some(Flow::Continue) if budget.left > 0 && !budget.may_leave && rx.has_next() => continue,
+                        Some(Flow::Continue | Flow::Later) => break,
+                        Some(flow) => flow.into(),
+                        None => match self.take_long_cargo(deliver, from, rx, open, budget, packet) {
+                            Some(handled) => handled,
+                            None => break 'taking self.found_nothing(from, rx),
+                        },
+                    }
                 } else {
-                    break;
+                    break 'taking self.found_nothing(from, rx);
                 };
                 match handled {
                     Handled::Next if budget.left > 0 => {}
@@ -296,9 +306,10 @@ impl Endpoint {
         if D::LEAVES {
             rx.hold.let_stay(false);
         }
-        if whole.packets() > 0 {
-            self.peers[from.index()].stats.count_all_received(whole.packets(), whole.bytes());
-            budget.taken += whole.packets() as usize;
+        let whole = BATCH - left - others;
+        if whole > 0 {
+            self.peers[from.index()].stats.count_all_received(whole.into(), bytes);
+            budget.taken += whole as usize;
         }
         ended
     }
@@ -342,18 +353,64 @@ impl Endpoint {
         self.take_message(deliver, from, rx, message)
     }
 
-    /// Takes what the shuttle has brought, if that is next.
+    /// There is nothing to take: an error if there will be nothing more.
     #[inline(always)]
-    fn take_shuttled<D: Deliver>(
+    fn found_nothing(&mut self, from: Peer, rx: &RingRx) -> Result<(), EndReason> {
+        let ended = rx.closing && rx.is_quiet_now(self.peers[from.index()].shuttle());
+        if ended { Err(EndReason::Closed) } else { Ok(()) }
+    }
+
+    /// What the shuttle has brought, if that is next.
+    #[inline(always)]
+    fn look_at_shuttle(&mut self, from: Peer, rx: &RingRx) -> Option<Packet> {
+        rx.peek_shuttle(self.peers[from.index()].shuttle()?)
+    }
+
+    /// Takes the short message that the shuttle has brought; none if it is no such.
+    #[inline(always)]
+    fn take_cargo<D: Deliver>(
+        &mut self,
+        deliver: &mut D,
+        from: Peer,
+        rx: &mut RingRx,
+        budget: &mut Budget,
+        packet: Packet,
+    ) -> Option<Flow> {
+        let (port, len) = wire::as_message(packet.w0)?;
+        let entry = &mut self.peers[from.index()];
+        // Out of its way, so that the handler can answer by it.
+        let cargo = entry.shuttle()?.take(len)?;
+        entry.stats.count_received(len);
+        rx.ring.turn_over();
+        rx.shuttle_hold.arm(1);
+        let payload = cargo.payload();
+        let flow = deliver.deliver(self, Incoming::whole(from, port, packet.w1, payload, &rx.shuttle_hold));
+        self.finish_shuttled(from, rx);
+        budget.spend(len);
+        Some(flow)
+    }
+
+    /// Ends what the shuttle has brought.
+    #[inline(always)]
+    fn finish_shuttled(&mut self, from: Peer, rx: &mut RingRx) {
+        if rx.finish_shuttled() {
+            self.peers[from.index()].stats.held += 1;
+            self.peers[from.index()].shuttle().into_iter().for_each(Shuttle::keep);
+        }
+    }
+
+    /// Takes what else the shuttle has brought, or what there is of it.
+    #[inline(never)]
+    fn take_long_cargo<D: Deliver>(
         &mut self,
         deliver: &mut D,
         from: Peer,
         rx: &mut RingRx,
         open: &mut OpenMessages,
         budget: &mut Budget,
+        packet: Packet,
     ) -> Option<Handled> {
         let shuttle = self.peers[from.index()].shuttle()?;
-        let packet = rx.peek_shuttle(shuttle)?;
         let Some((port, len)) =
             wire::as_message(packet.w0).filter(|&(_, len)| len <= shuttle.cargo_bytes_max())
         else {
@@ -361,19 +418,8 @@ impl Endpoint {
         };
         rx.ring.turn_over();
         rx.shuttle_hold.arm(1);
-        let flow = match shuttle.take(len) {
-            // Out of its way, so that the handler can answer by it.
-            Some(cargo) => {
-                self.peers[from.index()].stats.count_received(len);
-                let payload = cargo.payload(len);
-                deliver.deliver(self, Incoming::whole(from, port, packet.w1, payload, &rx.shuttle_hold))
-            }
-            None => self.take_long_shuttled(deliver, from, port, packet.w1, len, &rx.shuttle_hold),
-        };
-        if rx.finish_shuttled() {
-            self.peers[from.index()].stats.held += 1;
-            self.peers[from.index()].shuttle().into_iter().for_each(Shuttle::keep);
-        }
+        let flow = self.take_long_shuttled(deliver, from, port, packet.w1, len, &rx.shuttle_hold);
+        self.finish_shuttled(from, rx);
         budget.spend(len);
         Some(flow.into())
     }
@@ -592,27 +638,6 @@ pub(crate) enum EndReason {
     TooLong,
     Nonsense(&'static str),
     Broken(String),
-}
-
-/// Packets that were taken, and their bytes, in one word: there are at most [`BATCH`] of them, of at most a ring each.
-#[derive(Default)]
-struct Tally(u64);
-
-impl Tally {
-    const PACKET: u64 = 1 << 40;
-
-    #[inline(always)]
-    fn add(&mut self, len: usize) {
-        self.0 += Tally::PACKET + len as u64;
-    }
-
-    fn packets(&self) -> u64 {
-        self.0 / Tally::PACKET
-    }
-
-    fn bytes(&self) -> u64 {
-        self.0 % Tally::PACKET
-    }
 }
 
 /// What one call of `progress` may still take.

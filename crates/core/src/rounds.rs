@@ -24,13 +24,14 @@ impl Rounds {
     /// Counts a look that took so many packets; says whether a round is due.
     #[inline(always)]
     pub fn count(&mut self, taken: usize) -> bool {
-        self.counted = self.counted.saturating_add(if taken == 0 { IDLE_LOOK } else { taken as u32 });
+        // A round is made when it is due, so that this stays small.
+        self.counted += if taken == 0 { IDLE_LOOK } else { taken as u32 };
         self.counted >= DUE
     }
 
     /// Counts work that took as long as so many looks.
     pub fn count_idle(&mut self, looks: u32) {
-        self.counted = self.counted.saturating_add(looks.saturating_mul(IDLE_LOOK));
+        self.counted = self.counted.saturating_add(looks.saturating_mul(IDLE_LOOK)).min(DUE);
     }
 
     /// The next look that finds nothing is followed by a round.

@@ -22,6 +22,8 @@ use std::ptr::NonNull;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 const PARENT: u64 = 0x7772_6962_6172_6577;
+/// What is looked at where the kernel cannot wipe pages on fork.
+static NEVER_WIPED: u64 = PARENT;
 
 /// Tells the process that made it from a forked child.
 ///
@@ -30,8 +32,8 @@ const PARENT: u64 = 0x7772_6962_6172_6577;
 /// ```
 #[derive(Debug)]
 pub struct Guard {
-    /// Null where the kernel cannot wipe pages on fork; then nothing is detected.
-    page: Option<NonNull<u64>>,
+    /// Zero in a child. [`NEVER_WIPED`] where the kernel cannot wipe pages on fork; then nothing is detected.
+    page: NonNull<u64>,
 }
 
 // SAFETY: the page is private to the guard and only ever read after `new`.
@@ -64,7 +66,7 @@ impl Guard {
             // SAFETY: just mapped, writable, aligned.
             unsafe { page.as_ptr().write_volatile(PARENT) };
         }
-        Guard { page }
+        Guard { page: page.unwrap_or(NonNull::from_ref(&NEVER_WIPED)) }
     }
 
     /// False in a child forked after the guard was made.
@@ -77,7 +79,7 @@ impl Guard {
     #[inline(always)]
     pub fn is_parent(&self) -> bool {
         // SAFETY: the page is mapped until drop; volatile, because the kernel changes it behind the compiler's back.
-        self.page.is_none_or(|page| unsafe { page.as_ptr().read_volatile() } == PARENT)
+        unsafe { self.page.as_ptr().read_volatile() != 0 }
     }
 }
 
@@ -89,9 +91,9 @@ impl Default for Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if let Some(page) = self.page {
+        if self.page != NonNull::from_ref(&NEVER_WIPED) {
             // SAFETY: our own mapping of one page, never lent out.
-            let _ = unsafe { rustix::mm::munmap(page.as_ptr().cast(), rustix::param::page_size()) };
+            let _ = unsafe { rustix::mm::munmap(self.page.as_ptr().cast(), rustix::param::page_size()) };
         }
     }
 }

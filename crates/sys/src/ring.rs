@@ -94,8 +94,10 @@ pub(crate) const fn payload_at(payload: usize) -> usize {
     if payload <= BESIDE_MAX { HEAD_BYTES } else { LINE_BYTES }
 }
 
-const fn shift_of(lines: u64) -> u32 {
-    63 - lines.trailing_zeros()
+/// [`LAP`] if a position passed from an even lap to an odd one or back, in a ring of `lines` lines.
+#[inline(always)]
+const fn lap_turned(before: u64, after: u64, lines: u64) -> u64 {
+    if (before ^ after) & lines == 0 { 0 } else { LAP }
 }
 
 /// Words of ring memory. Word 0 of line `l` is `data(l * 8)`.
@@ -182,20 +184,31 @@ pub struct Tail {
     lines: u64,
     tail: u64,
     freed: u64,
-    /// How far a position is shifted for its lap's parity to be the highest bit.
-    shift: u32,
+    /// What the next header is marked with: its lap, and what went by the shuttle.
+    turn: u64,
     /// Of each line: its first word is no header of the next lap, because it was one of the last or is zero. What of a payload stands there may
     /// look like one.
     clean: Box<[bool]>,
     /// Lines that are not.
     soiled: u64,
-    mark: u64,
 }
 
 /// In a header's first word: the parity of the lap in which it was written, so that none has to be wiped out before its line is used again.
 const LAP: u64 = 1 << 63;
 /// In a header's first word: the parity of the packets that went by the [shuttle](crate::shuttle) before it.
 const MARK: u64 = 1 << 62;
+
+/// Whether that is a header word: not nothing, and of this lap and this turn.
+///
+/// ```
+/// use barewire_sys::ring::is_header;
+/// assert!(is_header(1) && is_header((1 << 62) - 1));
+/// assert!(!is_header(0) && !is_header(1 << 62) && !is_header(1 << 63 | 1));
+/// ```
+#[inline(always)]
+pub const fn is_header(w0: u64) -> bool {
+    w0.wrapping_sub(1) < MARK - 1
+}
 
 impl Tail {
     /// The producer of an empty ring of `lines` lines, a power of two.
@@ -209,7 +222,7 @@ impl Tail {
     pub fn new(lines: u64) -> Tail {
         assert!(lines.is_power_of_two() && lines >= 4, "ring sizes are powers of two");
         let clean = vec![true; lines as usize].into();
-        Tail { mask: lines - 1, lines, tail: 0, freed: 0, shift: shift_of(lines), clean, soiled: 0, mark: 0 }
+        Tail { mask: lines - 1, lines, tail: 0, freed: 0, turn: 0, clean, soiled: 0 }
     }
 
     /// The line at which a packet of `need` lines may be written, leaving at least `spare` lines free.
@@ -288,8 +301,10 @@ impl Tail {
         debug_assert!(w0 != 0 && w0 & (LAP | MARK) == 0);
         let at = (self.tail & self.mask) as usize;
         // SYNC publish: pairs with the Acquire in `Head::peek`.
-        words.store(at * WORDS_A_LINE, w0 | (self.tail << self.shift) & LAP | self.mark, Ordering::Release);
+        words.store(at * WORDS_A_LINE, w0 | self.turn, Ordering::Release);
+        let before = self.tail;
         self.tail += need;
+        self.turn ^= lap_turned(before, self.tail, self.lines);
         self.freed + self.lines - self.tail
     }
 
@@ -307,7 +322,7 @@ impl Tail {
     /// ```
     #[inline(always)]
     pub fn turn_over(&mut self) {
-        self.mark ^= MARK;
+        self.turn ^= MARK;
     }
 
     /// The line at which the next packet will stand.
@@ -398,14 +413,15 @@ impl Tail {
 #[derive(Debug)]
 pub struct Head {
     mask: u64,
-    /// As in [`Tail`].
-    shift: u32,
-    quarter: u64,
+    lines: u64,
     at: u64,
+    /// What the next header is marked with, as in [`Tail`].
+    turn: u64,
+    /// Where the producer is told how much is free: a quarter of the ring from where it was last.
+    due: u64,
     /// Lines passed but not given back: their contents are held elsewhere.
     held: u64,
     published: u64,
-    mark: u64,
     /// Whether it writes zero into lines that it is done with.
     wipes: bool,
 }
@@ -423,12 +439,12 @@ impl Head {
         assert!(lines.is_power_of_two() && lines >= 4, "ring sizes are powers of two");
         Head {
             mask: lines - 1,
-            shift: shift_of(lines),
-            quarter: lines / 4,
+            lines,
             at: 0,
+            turn: 0,
+            due: lines / 4,
             held: 0,
             published: 0,
-            mark: 0,
             wipes: false,
         }
     }
@@ -460,12 +476,29 @@ impl Head {
     /// ```
     #[inline(always)]
     pub fn peek<W: Words>(&self, words: &W) -> Option<u64> {
+        let w0 = self.look(words);
+        if is_header(w0) { Some(w0) } else { None }
+    }
+
+    /// What stands where the next packet's header word will be: [a header](is_header), or nothing, or what was here a lap ago, or one that is not
+    /// next.
+    ///
+    /// ```
+    /// use barewire_sys::ring::{Head, RingMemory, Tail, is_header};
+    /// let (memory, mut tail, mut head) = (RingMemory::create(4096).unwrap(), Tail::new(64), Head::new(64));
+    /// assert!(!is_header(head.look(&memory)));
+    /// for _ in 0..130 {
+    ///     tail.reserve(&memory, 1, 0).unwrap();
+    ///     tail.publish(&memory, 1, 7);
+    ///     assert_eq!(head.look(&memory), 7);
+    ///     head.pass(&memory, 1);
+    ///     assert!(!is_header(head.look(&memory)));
+    /// }
+    /// ```
+    #[inline(always)]
+    pub fn look<W: Words>(&self, words: &W) -> u64 {
         // SYNC take: pairs with the Release in `Tail::publish`.
-        let w0 = words.load(self.line() * WORDS_A_LINE, Ordering::Acquire)
-            ^ (self.at << self.shift) & LAP
-            ^ self.mark;
-        // What was here a lap ago or is not next, or nothing at all.
-        if w0 & (LAP | MARK) != 0 || w0 == 0 { None } else { Some(w0) }
+        words.load(self.line() * WORDS_A_LINE, Ordering::Acquire) ^ self.turn
     }
 
     /// A packet that went by the shuttle was taken: those that come after it are next.
@@ -481,7 +514,7 @@ impl Head {
     /// ```
     #[inline(always)]
     pub fn turn_over(&mut self) {
-        self.mark ^= MARK;
+        self.turn ^= MARK;
     }
 
     /// The line at which the next packet stands or will stand.
@@ -507,9 +540,20 @@ impl Head {
     /// ```
     #[inline(always)]
     pub fn pass<W: Words>(&mut self, words: &W, need: u64) -> bool {
+        self.step(words, need);
+        self.at >= self.due && self.give_back(words)
+    }
+
+    #[inline(always)]
+    fn step<W: Words>(&mut self, words: &W, need: u64) {
         self.wipe(words, need);
+        let before = self.at;
         self.at += need;
-        self.at - self.held - self.published >= self.quarter && self.give_back(words)
+        self.turn ^= lap_turned(before, self.at, self.lines);
+    }
+
+    fn set_due(&mut self) {
+        self.due = self.published + self.held + self.lines / 4;
     }
 
     /// Passes over a packet of `need` lines but keeps it charged to the producer until [`Head::release`].
@@ -523,9 +567,9 @@ impl Head {
     /// assert_eq!((head.line(), memory.freed(Ordering::Relaxed)), (7, 2));
     /// ```
     pub fn hold<W: Words>(&mut self, words: &W, need: u64) {
-        self.wipe(words, need);
-        self.at += need;
+        self.step(words, need);
         self.held += need;
+        self.set_due();
     }
 
     /// Writes zero into the lines of the packet at the head, whose contents are done with.
@@ -554,6 +598,7 @@ impl Head {
     /// ```
     pub fn release(&mut self, lines: u64) {
         self.held -= lines.min(self.held);
+        self.set_due();
     }
 
     /// Tells the producer how much is free; false if it has been told already.
@@ -574,6 +619,7 @@ impl Head {
             return false;
         }
         self.published = freed;
+        self.set_due();
         // SYNC freed: pairs with the Acquire in `Tail::refresh`; our reads of those lines precede it.
         words.set_freed(freed, Ordering::Release);
         true

@@ -32,11 +32,11 @@
 //!     a.reserve(8).write_u64(trip);
 //!     a.send_off(1, 0);
 //!     assert!(b.peek().is_some() && a.peek().is_none());
-//!     let asked = b.take(8).unwrap().payload(8).read_u64().unwrap();
+//!     let asked = b.take(8).unwrap().payload().read_u64().unwrap();
 //!     b.reserve(8).write_u64(asked * asked);
 //!     b.send_off(2, 0);
 //!     assert_eq!(a.peek().unwrap().w0, 2);
-//!     assert_eq!(a.take(8).unwrap().payload(8).read_u64(), Some(trip * trip));
+//!     assert_eq!(a.take(8).unwrap().payload().read_u64(), Some(trip * trip));
 //! }
 //! ```
 
@@ -417,9 +417,11 @@ impl Turns {
 /// answer will come nobody knows; so some waits are tried in turn, by both sides at once since they count the same trips, and
 /// the one with which the trips were shortest is kept for a while. None is longer than what trips took without.
 #[cfg(not(loom))]
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Pace {
     trips: u64,
+    /// With so many the next wait is tried, or none.
+    due: u64,
     /// Ticks to wait after sending, and when we sent, until they are over.
     wait: u64,
     since: u64,
@@ -452,6 +454,10 @@ const TRIAL_FIRST: u64 = 1 << 10;
 
 #[cfg(not(loom))]
 impl Pace {
+    fn new() -> Pace {
+        Pace { trips: 0, due: TRIAL_FIRST, wait: 0, since: 0, trial: Trial::default() }
+    }
+
     #[inline(always)]
     fn sent(&mut self) {
         if self.wait > 0 {
@@ -475,7 +481,8 @@ impl Pace {
     fn took(&mut self) {
         self.since = 0;
         self.trips += 1;
-        if self.trips % TRIPS_A_WAIT == 0 && self.trips >= TRIAL_FIRST {
+        if self.trips >= self.due {
+            self.due += TRIPS_A_WAIT;
             self.wait = self.trial.next(self.trips, crate::cpu::ticks());
         }
     }

@@ -97,6 +97,7 @@ impl Tx {
 
 /// The way in from one peer.
 #[derive(Debug)]
+#[repr(u8)] // Told apart for every look.
 pub(crate) enum Rx {
     /// Shared memory, from a neighbour or from ourselves.
     Ring(shm::RingRx),

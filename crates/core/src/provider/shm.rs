@@ -418,6 +418,12 @@ impl RingRx {
         self.ring.peek().is_none() && shuttle.is_none_or(|shuttle| shuttle.is_quiet())
     }
 
+    /// Whether there is a packet in the ring that is next.
+    #[inline(always)]
+    pub fn has_next(&self) -> bool {
+        self.ring.peek().is_some()
+    }
+
     /// The next packet in the ring, looked for once and then so many times.
     #[inline]
     pub fn look_for(&self, looks: u32) -> Option<Packet> {
@@ -429,7 +435,7 @@ impl RingRx {
     pub fn peek_shuttle(&self, shuttle: &mut Shuttle) -> Option<Packet> {
         let packet = shuttle.peek()?;
         // What went into the ring before it can be seen by now, and goes first.
-        if self.ring.peek().is_none() { Some(packet) } else { None }
+        if self.has_next() { None } else { Some(packet) }
     }
 
     /// Ends a packet that came by the shuttle. Says whether it was kept.

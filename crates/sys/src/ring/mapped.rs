@@ -462,7 +462,7 @@ impl Producer {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
-    /// First header word, never zero.
+    /// First header word, never zero if it has arrived.
     pub w0: u64,
     /// Second header word.
     pub w1: u64,
@@ -532,9 +532,27 @@ impl Consumer {
     /// ```
     #[inline(always)]
     pub fn peek(&self) -> Option<Packet> {
-        let w0 = self.head.peek(&self.memory)?;
+        let packet = self.look();
+        if is_header(packet.w0) { Some(packet) } else { None }
+    }
+
+    /// What stands where the next packet's header will be; it is one if its first word [is](is_header).
+    ///
+    /// ```
+    /// use barewire_sys::ring::is_header;
+    /// # use barewire_sys::ring::{Consumer, Producer, RingMemory};
+    /// # let memory = RingMemory::create(4096).unwrap();
+    /// # let theirs = RingMemory::open(memory.fd().try_clone_to_owned().unwrap(), 4096).unwrap();
+    /// # let (mut tx, rx) = (Producer::new(memory), Consumer::new(theirs));
+    /// assert!(!is_header(rx.look().w0));
+    /// tx.push(5, 6, 0, 0, |_| ()).unwrap();
+    /// assert!(is_header(rx.look().w0) && rx.look().w1 == 6);
+    /// ```
+    #[inline(always)]
+    pub fn look(&self) -> Packet {
+        let w0 = self.head.look(&self.memory);
         let w1 = self.memory.load(self.head.line() * WORDS_A_LINE + 1, Ordering::Relaxed);
-        Some(Packet { w0, w1 })
+        Packet { w0, w1 }
     }
 
     /// A packet that went by the shuttle was taken: those that come after it are next.

@@ -1,5 +1,6 @@
 //! The shuttle in shared memory: one side's end of it.
 
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use super::*;
@@ -20,30 +21,30 @@ use crate::wirebuf::{WireMut, WireRef};
 /// let first: Cargo = b.take(5).unwrap();
 /// b.reserve(6).write(b"second");
 /// b.send_off(2, 0);
-/// assert_eq!(first.payload(5).to_vec(), b"first", "though the line holds another by now");
+/// assert_eq!(first.payload().to_vec(), b"first", "though the line holds another by now");
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Cargo {
-    words: [u64; BESIDE_MAX / 8],
+    /// As many are there as the payload needs.
+    words: [MaybeUninit<u64>; BESIDE_MAX / 8],
+    len: usize,
 }
 
 impl Cargo {
-    /// The first `len` bytes of it, at most all.
+    /// Its bytes.
     ///
     /// ```
-    /// # use barewire_sys::{ring::{BESIDE_MAX, RingMemory}, shuttle::Shuttle};
+    /// use barewire_sys::{ring::RingMemory, shuttle::Shuttle};
     /// # let memory = RingMemory::create(4096).unwrap();
     /// # let (mut a, mut b) = (Shuttle::first(&memory, false), Shuttle::second(&memory, false));
     /// a.reserve(10).write(b"ten bytes!");
     /// a.send_off(1, 0);
-    /// let cargo = b.take(10).unwrap();
-    /// assert_eq!(cargo.payload(3).to_vec(), b"ten");
-    /// assert_eq!(cargo.payload(1000).remaining(), BESIDE_MAX, "at most all that there is room for");
+    /// assert_eq!(b.take(10).unwrap().payload().to_vec(), b"ten bytes!");
     /// ```
     #[inline(always)]
-    pub fn payload(&self, len: usize) -> WireRef<'_> {
-        // SAFETY: the words are ours, initialised and as long as that.
-        unsafe { WireRef::from_raw(self.words.as_ptr().cast(), len.min(BESIDE_MAX)) }
+    pub fn payload(&self) -> WireRef<'_> {
+        // SAFETY: so many bytes of the words, which are ours, were written when the cargo was taken.
+        unsafe { WireRef::from_raw(self.words.as_ptr().cast(), self.len) }
     }
 }
 
@@ -155,7 +156,7 @@ impl Shuttle {
     /// a.reserve(5).write(b"hello");
     /// a.send_off(7, 8);
     /// let packet = b.peek().unwrap();
-    /// assert_eq!((packet.w0, packet.w1, b.take(5).unwrap().payload(5).to_vec()), (7, 8, b"hello".to_vec()));
+    /// assert_eq!((packet.w0, packet.w1, b.take(5).unwrap().payload().to_vec()), (7, 8, b"hello".to_vec()));
     /// assert!(b.is_ours() && !a.is_ours());
     /// ```
     pub fn first(memory: &RingMemory, is_patient: bool) -> Shuttle {
@@ -182,7 +183,7 @@ impl Shuttle {
         let (at, room, memory) = memory.shuttle();
         Shuttle {
             turns,
-            pace: is_patient.then(Pace::default),
+            pace: is_patient.then(Pace::new),
             line: SharedLine { at, _memory: memory },
             cargo_bytes_max: room.min(CARGO_BYTES_MAX),
             long_bytes_max: room + LINE_BYTES - LONG_AT,
@@ -480,7 +481,7 @@ impl Shuttle {
     /// a.reserve(40).write(&[7; 40]);
     /// a.send_off(1, 0);
     /// assert!(b.take(400).is_none() && !b.is_ours(), "so long a one is read where it is");
-    /// assert_eq!(b.take(40).unwrap().payload(40).to_vec(), [7; 40]);
+    /// assert_eq!(b.take(40).unwrap().payload().to_vec(), [7; 40]);
     /// assert!(b.is_ours());
     /// ```
     #[inline(always)]
@@ -488,9 +489,9 @@ impl Shuttle {
         if len > BESIDE_MAX {
             return None;
         }
-        let mut cargo = Cargo { words: [0; BESIDE_MAX / 8] };
+        let mut cargo = Cargo { words: [MaybeUninit::uninit(); BESIDE_MAX / 8], len };
         for (at, word) in cargo.words.iter_mut().enumerate().take(len.div_ceil(8)) {
-            *word = self.line.word(2 + at).load(Ordering::Relaxed);
+            word.write(self.line.word(2 + at).load(Ordering::Relaxed));
         }
         self.pass();
         Some(cargo)
@@ -507,7 +508,7 @@ impl Shuttle {
     /// let cargo = b.take(4).unwrap();
     /// b.keep();
     /// assert!(!b.is_ours(), "the sender stays charged for it");
-    /// assert_eq!(cargo.payload(4).to_vec(), b"kept");
+    /// assert_eq!(cargo.payload().to_vec(), b"kept");
     /// ```
     pub fn keep(&mut self) {
         self.turns.keep();
