@@ -280,7 +280,9 @@ impl Endpoint {
                     (left, others) = (left - 1, others + 1);
                     match self.take_cargo(deliver, from, rx, budget, packet) {
                         // The next one can only be in the ring.
-                        Some(Flow::Continue) if budget.left > 0 && !budget.may_leave && rx.has_next() => continue,
+                        Some(Flow::Continue) if budget.left > 0 && !budget.may_leave && rx.has_next() => {
+                            continue;
+                        }
                         Some(Flow::Continue | Flow::Later) => break,
                         Some(flow) => flow.into(),
                         None => match self.take_long_cargo(deliver, from, rx, open, budget, packet) {

@@ -437,16 +437,7 @@ impl Head {
     /// ```
     pub fn new(lines: u64) -> Head {
         assert!(lines.is_power_of_two() && lines >= 4, "ring sizes are powers of two");
-        Head {
-            mask: lines - 1,
-            lines,
-            at: 0,
-            turn: 0,
-            due: lines / 4,
-            held: 0,
-            published: 0,
-            wipes: false,
-        }
+        Head { mask: lines - 1, lines, at: 0, turn: 0, due: lines / 4, held: 0, published: 0, wipes: false }
     }
 
     /// The same, wiping lines or leaving them.
