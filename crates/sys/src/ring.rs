@@ -94,12 +94,6 @@ pub(crate) const fn payload_at(payload: usize) -> usize {
     if payload <= BESIDE_MAX { HEAD_BYTES } else { LINE_BYTES }
 }
 
-/// [`LAP`] if a position passed from an even lap to an odd one or back, in a ring of `lines` lines.
-#[inline(always)]
-const fn lap_turned(before: u64, after: u64, lines: u64) -> u64 {
-    if (before ^ after) & lines == 0 { 0 } else { LAP }
-}
-
 /// Words of ring memory. Word 0 of line `l` is `data(l * 8)`.
 ///
 /// ```
@@ -184,6 +178,8 @@ pub struct Tail {
     lines: u64,
     tail: u64,
     freed: u64,
+    /// Where the lap ends that the next packet begins in.
+    lap_end: u64,
     /// What the next header is marked with: its lap, and what went by the shuttle.
     turn: u64,
     /// Of each line: its first word is no header of the next lap, because it was one of the last or is zero. What of a payload stands there may
@@ -222,7 +218,7 @@ impl Tail {
     pub fn new(lines: u64) -> Tail {
         assert!(lines.is_power_of_two() && lines >= 4, "ring sizes are powers of two");
         let clean = vec![true; lines as usize].into();
-        Tail { mask: lines - 1, lines, tail: 0, freed: 0, turn: 0, clean, soiled: 0 }
+        Tail { mask: lines - 1, lines, tail: 0, freed: 0, lap_end: lines, turn: 0, clean, soiled: 0 }
     }
 
     /// The line at which a packet of `need` lines may be written, leaving at least `spare` lines free.
@@ -302,9 +298,11 @@ impl Tail {
         let at = (self.tail & self.mask) as usize;
         // SYNC publish: pairs with the Acquire in `Head::peek`.
         words.store(at * WORDS_A_LINE, w0 | self.turn, Ordering::Release);
-        let before = self.tail;
         self.tail += need;
-        self.turn ^= lap_turned(before, self.tail, self.lines);
+        if self.tail >= self.lap_end {
+            self.lap_end += self.lines;
+            self.turn ^= LAP;
+        }
         self.freed + self.lines - self.tail
     }
 
@@ -415,9 +413,10 @@ pub struct Head {
     mask: u64,
     lines: u64,
     at: u64,
-    /// What the next header is marked with, as in [`Tail`].
+    /// Where the lap ends that the next packet begins in, and what its header is marked with, as in [`Tail`].
+    lap_end: u64,
     turn: u64,
-    /// Where the producer is told how much is free: a quarter of the ring from where it was last.
+    /// Where there is something to do: there, or where the producer is told how much is free, a quarter of the ring from where it was last.
     due: u64,
     /// Lines passed but not given back: their contents are held elsewhere.
     held: u64,
@@ -437,7 +436,17 @@ impl Head {
     /// ```
     pub fn new(lines: u64) -> Head {
         assert!(lines.is_power_of_two() && lines >= 4, "ring sizes are powers of two");
-        Head { mask: lines - 1, lines, at: 0, turn: 0, due: lines / 4, held: 0, published: 0, wipes: false }
+        Head {
+            mask: lines - 1,
+            lines,
+            at: 0,
+            lap_end: lines,
+            turn: 0,
+            due: lines / 4,
+            held: 0,
+            published: 0,
+            wipes: false,
+        }
     }
 
     /// The same, wiping lines or leaving them.
@@ -532,19 +541,42 @@ impl Head {
     #[inline(always)]
     pub fn pass<W: Words>(&mut self, words: &W, need: u64) -> bool {
         self.step(words, need);
-        self.at >= self.due && self.give_back(words)
+        self.at >= self.due && self.arrive(words)
     }
 
     #[inline(always)]
     fn step<W: Words>(&mut self, words: &W, need: u64) {
-        self.wipe(words, need);
-        let before = self.at;
+        if self.wipes {
+            self.wipe(words, self.at);
+            if need > 1 {
+                (self.at + 1..self.at + need.min(self.mask)).for_each(|line| self.wipe(words, line));
+            }
+        }
         self.at += need;
-        self.turn ^= lap_turned(before, self.at, self.lines);
     }
 
+    /// Writes zero into a line whose contents are done with.
+    #[inline(always)]
+    fn wipe<W: Words>(&self, words: &W, line: u64) {
+        // SYNC wiped: the Release in `give_back` comes before the producer writes there again.
+        words.store((line & self.mask) as usize * WORDS_A_LINE, 0, Ordering::Relaxed);
+    }
+
+    /// Does what is due here; says whether lines were given back.
+    #[cold]
+    #[inline(never)]
+    fn arrive<W: Words>(&mut self, words: &W) -> bool {
+        self.set_due();
+        self.at >= self.due && self.give_back(words)
+    }
+
+    /// Begins a new lap, if this one is at its end, and looks when there is something to do next.
     fn set_due(&mut self) {
-        self.due = self.published + self.held + self.lines / 4;
+        if self.at >= self.lap_end {
+            self.lap_end += self.lines;
+            self.turn ^= LAP;
+        }
+        self.due = self.lap_end.min(self.published + self.held + self.lines / 4);
     }
 
     /// Passes over a packet of `need` lines but keeps it charged to the producer until [`Head::release`].
@@ -561,17 +593,6 @@ impl Head {
         self.step(words, need);
         self.held += need;
         self.set_due();
-    }
-
-    /// Writes zero into the lines of the packet at the head, whose contents are done with.
-    #[inline(always)]
-    fn wipe<W: Words>(&self, words: &W, need: u64) {
-        if self.wipes {
-            for line in self.at..self.at + need.min(self.mask) {
-                // SYNC wiped: the Release in `give_back` comes before the producer writes there again.
-                words.store((line & self.mask) as usize * WORDS_A_LINE, 0, Ordering::Relaxed);
-            }
-        }
     }
 
     /// Ends the charge for `lines` held lines.
