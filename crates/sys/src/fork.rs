@@ -66,7 +66,7 @@ impl Guard {
             // SAFETY: just mapped, writable, aligned.
             unsafe { page.as_ptr().write_volatile(PARENT) };
         }
-        Guard { page: page.unwrap_or(NonNull::from_ref(&NEVER_WIPED)) }
+        Guard { page: page.unwrap_or(NonNull::from(&NEVER_WIPED)) }
     }
 
     /// False in a child forked after the guard was made.
@@ -91,7 +91,7 @@ impl Default for Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if self.page != NonNull::from_ref(&NEVER_WIPED) {
+        if self.page != NonNull::from(&NEVER_WIPED) {
             // SAFETY: our own mapping of one page, never lent out.
             let _ = unsafe { rustix::mm::munmap(self.page.as_ptr().cast(), rustix::param::page_size()) };
         }

@@ -20,6 +20,8 @@ compile_error!("Barewire needs a 64-bit machine: ring positions are 64-bit count
 #[cfg(not(loom))]
 pub mod bell;
 #[cfg(not(loom))]
+mod choice;
+#[cfg(not(loom))]
 pub mod copy;
 #[cfg(not(loom))]
 pub mod counting;

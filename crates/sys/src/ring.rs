@@ -232,14 +232,20 @@ impl Tail {
     /// ```
     #[inline(always)]
     pub fn reserve<W: Words>(&mut self, words: &W, need: u64, spare: u64) -> Result<usize, Full> {
-        // One line more than the packet: the zero for the next header.
-        if self.tail + need + 1 + spare > self.freed + self.lines {
+        if !self.has_room(need, spare) {
             self.refresh(words);
-            if self.tail + need + 1 + spare > self.freed + self.lines {
+            if !self.has_room(need, spare) {
                 return Err(Full);
             }
         }
-        Ok((self.tail & self.mask) as usize)
+        Ok(self.line())
+    }
+
+    /// Whether a packet of `need` lines and `spare` ones fit into what is known to be free.
+    #[inline(always)]
+    fn has_room(&self, need: u64, spare: u64) -> bool {
+        // One line more than the packet: the zero for the next header.
+        self.tail + need + 1 + spare <= self.freed + self.lines
     }
 
     /// Before the packet of `need` lines at the reserved place is written: nothing comes after it yet.
@@ -639,7 +645,15 @@ impl Head {
 }
 
 #[cfg(not(loom))]
-pub use mapped::{Consumer, Packet, Producer, RingMemory};
+pub use consumer::{Consumer, Packet};
+#[cfg(not(loom))]
+pub use memory::RingMemory;
+#[cfg(not(loom))]
+pub use producer::Producer;
 
 #[cfg(not(loom))]
-mod mapped;
+mod consumer;
+#[cfg(not(loom))]
+mod memory;
+#[cfg(not(loom))]
+mod producer;

@@ -15,7 +15,7 @@ use super::wire::ARGS_MAX;
 type Handler<S> = Box<dyn FnMut(&mut Call<'_, S>, &[u64]) + Send>;
 
 /// Requests between two polls.
-const POLL_EVERY: u32 = 32;
+const POLL_EVERY: u32 = 128;
 
 /// Active messages among equals: the same handlers everywhere.
 ///
