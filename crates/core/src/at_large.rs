@@ -506,7 +506,7 @@ impl Endpoint {
         let (names, greeting) = self.local_names(to);
         let mut why = "it is on another host".to_owned();
         for name in names {
-            let memory = RingMemory::create(self.config.ring_bytes).map_err(|error| error.to_string())?;
+            let memory = RingMemory::create(self.ring_bytes).map_err(|error| error.to_string())?;
             let job = (self.identity.job, &self.identity.key);
             match local::dial(&name, job, greeting, &memory, &self.bell) {
                 Ok(socket) => {

@@ -19,27 +19,32 @@ const POOL_BYTES_MIN: usize = 1 << 20;
 const POOL_BYTES_MAX: usize = 6 << 20;
 const POOLS_BYTES: usize = 64 << 20;
 
+/// The ring from one process to another on its host, and where there are so many that all their rings would cost too much.
+const RING_BYTES: usize = 32 << 10;
+const RING_BYTES_IN_A_CROWD: usize = 16 << 10;
+
 /// Most bytes of a message by the shuttle between two processes, with what stands before them, and where that takes more than the page that
 /// they have for it anyway: not with so many on a host that all their pairs would cost too much.
 const CARGO_BYTES_MAX: usize = (256 << 10) + 4096;
 const CARGO_BYTES_MIN: usize = 2 << 10;
-const CARGO_PROCESSES_MAX: usize = 16;
+/// More processes than this on a host are a crowd.
+const FEW_PROCESSES_MAX: usize = 16;
 
 /// How an endpoint behaves. The defaults suit almost everybody.
 ///
 /// ```
 /// use barewire_core::{Config, Endpoint, OpenError, job::Job};
-/// let small = Config { ring_bytes: 8192, ..Config::default() };
+/// let small = Config { ring_bytes: Some(8192), ..Config::default() };
 /// assert!(Endpoint::open(Job::alone().unwrap(), small).is_ok());
-/// let odd = Config { ring_bytes: 5000, ..Config::default() };
+/// let odd = Config { ring_bytes: Some(5000), ..Config::default() };
 /// assert!(matches!(Endpoint::open(Job::alone().unwrap(), odd), Err(OpenError::Setting { name: "ring_bytes", .. })));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Bytes of ring for each neighbour that sends to us over shared memory; a power of two from 4 KiB. Default 16 KiB,
-    /// half of the smallest first-level cache of a processor.
+    /// Bytes of ring for each neighbour that sends to us over shared memory; a power of two from 4 KiB. Default 32 KiB,
+    /// and 16 KiB where more than 16 processes share the host.
     /// Costs that much memory for every pair that talks; more lets a sender run further ahead.
-    pub ring_bytes: usize,
+    pub ring_bytes: Option<usize>,
     /// Bytes of the pool through which this endpoint sends long messages to neighbours, made on first use. Default 6 MiB, so that
     /// a window of 64 messages of 64 KiB finds room; messages from 512 KiB on use the first third of it, which leaves more of a cache to themselves. Where
     /// many processes share the host so much less that theirs together take 64 MiB, down to 1 MiB each.
@@ -67,7 +72,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Config {
         Config {
-            ring_bytes: 16 << 10,
+            ring_bytes: None,
             pool_bytes: None,
             credit_bytes: 2 << 20,
             shm: true,
@@ -84,8 +89,8 @@ impl Config {
     /// Whether every setting is in its range.
     pub(crate) fn check(&self) -> Result<(), OpenError> {
         let bad = |name, value: usize, rule| Err(OpenError::Setting { name, value: value as u64, rule });
-        if !self.ring_bytes.is_power_of_two() || !(4096..=1 << 30).contains(&self.ring_bytes) {
-            return bad("ring_bytes", self.ring_bytes, "it must be a power of two from 4 KiB to 1 GiB");
+        if let Some(bytes) = self.ring_bytes.filter(|bytes| !bytes.is_power_of_two() || !(4096..=1 << 30).contains(bytes)) {
+            return bad("ring_bytes", bytes, "it must be a power of two from 4 KiB to 1 GiB");
         }
         if let Some(bytes) = self.pool_bytes.filter(|bytes| !(1 << 16..=1 << 32).contains(bytes)) {
             return bad("pool_bytes", bytes, "it must be from 64 KiB to 4 GiB");
@@ -99,6 +104,12 @@ impl Config {
         Ok(())
     }
 
+    /// Bytes of the ring from one of the job's processes to another.
+    pub(crate) fn ring_bytes_in(&self, job: &Job) -> usize {
+        let default = if processes_here(job) <= FEW_PROCESSES_MAX { RING_BYTES } else { RING_BYTES_IN_A_CROWD };
+        self.ring_bytes.unwrap_or(default)
+    }
+
     /// Bytes of the pool of one of the job's processes.
     pub(crate) fn pool_bytes_in(&self, job: &Job) -> usize {
         self.pool_bytes.unwrap_or((POOLS_BYTES / processes_here(job)).clamp(POOL_BYTES_MIN, POOL_BYTES_MAX))
@@ -107,7 +118,7 @@ impl Config {
 
 /// Bytes of a message that may go by the shuttle between two of the job's processes.
 pub(crate) fn cargo_bytes_in(job: &Job) -> usize {
-    if processes_here(job) <= CARGO_PROCESSES_MAX { CARGO_BYTES_MAX } else { CARGO_BYTES_MIN }
+    if processes_here(job) <= FEW_PROCESSES_MAX { CARGO_BYTES_MAX } else { CARGO_BYTES_MIN }
 }
 
 /// As many of the job's processes may be on this host.

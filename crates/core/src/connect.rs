@@ -120,7 +120,7 @@ impl Endpoint {
         let (name, greeting) =
             (card.local.clone(), local::Greeting { from: self.me.0, to: to.0, ..local::Greeting::default() });
         let cargo = if shuttle::is_within(self.me, to) { self.cargo_bytes } else { 0 };
-        let memory = match RingMemory::create_roomy(self.config.ring_bytes, cargo) {
+        let memory = match RingMemory::create_roomy(self.ring_bytes, cargo) {
             Ok(memory) => memory,
             Err(error) => return self.lose(to, error.to_string()),
         };

@@ -73,6 +73,8 @@ pub struct Endpoint {
     pub(crate) ops: Ops,
     pub(crate) serving: Serving,
     pub(crate) pool: Pool,
+    /// Bytes of a ring of ours to a neighbour.
+    pub(crate) ring_bytes: usize,
     /// Most bytes of a message by the shuttle to a neighbour.
     pub(crate) cargo_bytes: usize,
     pub(crate) bell: Arc<Bell>,
@@ -187,6 +189,7 @@ impl Endpoint {
             ops: Ops::default(),
             serving: Serving::default(),
             pool: Pool::new(config.pool_bytes_in(&job)),
+            ring_bytes: config.ring_bytes_in(&job),
             cargo_bytes: config::cargo_bytes_in(&job),
             bell,
             dozing: false,
@@ -209,7 +212,7 @@ impl Endpoint {
 
     /// The ring to ourselves, on first use: a link that is never used need not be looked at.
     pub(crate) fn connect_to_self(&mut self) -> Result<(), OpenError> {
-        let bytes = self.config.ring_bytes;
+        let bytes = self.ring_bytes;
         let memory = RingMemory::create(bytes)?;
         let fd =
             memory.fd().try_clone_to_owned().map_err(|error| OpenError::Socket { what: "a ring", error })?;

@@ -113,7 +113,7 @@ pub fn shuttle(bytes: &[u8]) {
 }
 
 fn new_victim() -> (Endpoint, Tagged) {
-    let config = Config { ring_bytes: 8192, ..Config::default() };
+    let config = Config { ring_bytes: Some(8192), ..Config::default() };
     let mut endpoint =
         Endpoint::open(Job::alone().expect("random bytes"), config).expect("an endpoint of our own");
     let memory = Memory::private(256);

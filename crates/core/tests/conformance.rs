@@ -325,7 +325,7 @@ impl Deliver for Answer {
 
 fn request_and_reply_go_on_with_the_least_credit(wires: &Wires) {
     let requests = wires.times(1000);
-    let wires = wires.with(|config| (config.credit_bytes, config.ring_bytes) = (1, 4096));
+    let wires = wires.with(|config| (config.credit_bytes, config.ring_bytes) = (1, Some(4096)));
     wires.run(2, |mut ep| {
         let other = Peer(1 - ep.me().0);
         let mut d = Answer::default();

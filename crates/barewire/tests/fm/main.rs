@@ -404,7 +404,7 @@ fn fast_messages_move_between_threads() {
 
 /// Little room: messages wait, and long ones come in small pieces.
 fn shm_with_little_room() -> Wires {
-    Wires::shm().with(|config| (config.ring_bytes, config.pool_bytes) = (8192, Some(1 << 16)))
+    Wires::shm().with(|config| (config.ring_bytes, config.pool_bytes) = (Some(8192), Some(1 << 16)))
 }
 
 /// Little credit: a sender waits for every packet or two.
