@@ -89,7 +89,9 @@ impl Config {
     /// Whether every setting is in its range.
     pub(crate) fn check(&self) -> Result<(), OpenError> {
         let bad = |name, value: usize, rule| Err(OpenError::Setting { name, value: value as u64, rule });
-        if let Some(bytes) = self.ring_bytes.filter(|bytes| !bytes.is_power_of_two() || !(4096..=1 << 30).contains(bytes)) {
+        if let Some(bytes) =
+            self.ring_bytes.filter(|bytes| !bytes.is_power_of_two() || !(4096..=1 << 30).contains(bytes))
+        {
             return bad("ring_bytes", bytes, "it must be a power of two from 4 KiB to 1 GiB");
         }
         if let Some(bytes) = self.pool_bytes.filter(|bytes| !(1 << 16..=1 << 32).contains(bytes)) {
@@ -106,7 +108,8 @@ impl Config {
 
     /// Bytes of the ring from one of the job's processes to another.
     pub(crate) fn ring_bytes_in(&self, job: &Job) -> usize {
-        let default = if processes_here(job) <= FEW_PROCESSES_MAX { RING_BYTES } else { RING_BYTES_IN_A_CROWD };
+        let default =
+            if processes_here(job) <= FEW_PROCESSES_MAX { RING_BYTES } else { RING_BYTES_IN_A_CROWD };
         self.ring_bytes.unwrap_or(default)
     }
 

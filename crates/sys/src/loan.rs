@@ -3,7 +3,8 @@
 //! A suspended handler is a `'static` future, yet while it is polled it must reach the packet that just arrived, which
 //! lives only as long as the dispatch. The dispatcher keeps a [`Lender`]; the future keeps a [`Borrower`]. Within
 //! [`Lender::lend`], and only on the thread that lends, [`Borrower::with`] reaches the value. At any other time, on
-//! any other thread, and while it is being reached already, `with` finds nothing. No lock, no locked instruction.
+//! any other thread, and while it is being reached already, `with` finds nothing. Nothing is shared between threads: no lock, no
+//! locked instruction, and a borrower is a number.
 //!
 //! ```
 //! use barewire_sys::loan::{Borrower, Family, Lender};
@@ -22,10 +23,10 @@
 //! assert_eq!(handle(), None, "nothing is lent between packets");
 //! ```
 
-use std::cell::{Cell, UnsafeCell};
+use std::cell::Cell;
+use std::fmt;
 use std::marker::PhantomData;
-use std::ptr::NonNull;
-use std::sync::Arc;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A type for every lifetime: how a lender and a borrower name a type without naming its lifetime.
@@ -60,7 +61,7 @@ pub trait Family: 'static {
 /// assert_eq!(words, ["hello"]);
 /// ```
 #[derive(Debug)]
-pub struct Lender<F: Family>(Arc<Slot<F>>);
+pub struct Lender<F: Family>(Borrower<F>);
 
 /// The side that borrows, any number of times.
 ///
@@ -80,29 +81,36 @@ pub struct Lender<F: Family>(Arc<Slot<F>>);
 /// });
 /// assert_eq!(number, 22, "both reach the same value");
 /// ```
-#[derive(Debug)]
-pub struct Borrower<F: Family>(Arc<Slot<F>>);
-
-impl<F: Family> Clone for Borrower<F> {
-    fn clone(&self) -> Borrower<F> {
-        Borrower(Arc::clone(&self.0))
-    }
-}
-
-#[derive(Debug)]
-struct Slot<F> {
-    /// The thread that may reach the value now; [`NOBODY`] if there is none, or if it is being reached.
-    thread: AtomicU64,
-    /// The value. Only the thread named above touches this cell, and the lender's before it names itself.
-    value: UnsafeCell<NonNull<()>>,
+pub struct Borrower<F: Family> {
+    /// The lender's number, never used for another.
+    lender: u64,
     family: PhantomData<fn(F)>,
 }
 
-// SAFETY: the slot owns no value, only a place for a pointer. `value` is touched by the lender, of which there is one and
-// which `lend` borrows exclusively, and by a borrower on the very thread that is inside `lend` (see `Borrower::with`).
-unsafe impl<F> Send for Slot<F> {}
-// SAFETY: as above: other threads read only `thread`, which is atomic.
-unsafe impl<F> Sync for Slot<F> {}
+impl<F: Family> Clone for Borrower<F> {
+    fn clone(&self) -> Borrower<F> {
+        *self
+    }
+}
+
+impl<F: Family> Copy for Borrower<F> {}
+
+impl<F: Family> fmt::Debug for Borrower<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Borrower").field(&self.lender).finish()
+    }
+}
+
+/// One loan on this thread's stack, from when [`Lender::lend`] begins until it ends.
+struct Loan {
+    /// The lender; [`NOBODY`] while the value is being reached.
+    lender: Cell<u64>,
+    value: NonNull<()>,
+    /// The loan within which this one was made.
+    outer: Cell<*const Loan>,
+}
+
+thread_local!(static INNERMOST: Cell<*const Loan> = const { Cell::new(ptr::null()) });
 
 impl<F: Family> Default for Lender<F> {
     fn default() -> Lender<F> {
@@ -123,11 +131,7 @@ impl<F: Family> Lender<F> {
     /// assert_eq!(lender.borrower().with(|number| **number), None);
     /// ```
     pub fn new() -> Lender<F> {
-        Lender(Arc::new(Slot {
-            thread: AtomicU64::new(NOBODY),
-            value: UnsafeCell::new(NonNull::dangling()),
-            family: PhantomData,
-        }))
+        Lender(Borrower { lender: new_number(), family: PhantomData })
     }
 
     /// A handle that reaches whatever is lent.
@@ -145,7 +149,7 @@ impl<F: Family> Lender<F> {
     /// assert_eq!(before.with(|number| **number), None, "it may outlive the lender");
     /// ```
     pub fn borrower(&self) -> Borrower<F> {
-        Borrower(Arc::clone(&self.0))
+        self.0
     }
 
     /// Lends `value` to the borrowers on this thread while `body` runs.
@@ -164,13 +168,13 @@ impl<F: Family> Lender<F> {
     /// ```
     #[inline]
     pub fn lend<R>(&mut self, value: &mut F::Of<'_>, body: impl FnOnce() -> R) -> R {
-        let slot = &*self.0;
-        // SAFETY: nothing is lent, as `lend` borrows the only lender exclusively and revokes before it returns; so no
-        // borrower on any thread passes the check in `with`, and nobody else touches the cell.
-        unsafe { *slot.value.get() = NonNull::from(value).cast() };
-        let _revoked_at_end = Restore { slot, thread: NOBODY };
-        // SYNC loan: read back only by this same thread; every other thread just sees a number that is not its own.
-        slot.thread.store(this_thread(), Ordering::Relaxed);
+        let loan = Loan {
+            lender: Cell::new(self.0.lender),
+            value: NonNull::from(value).cast(),
+            outer: Cell::new(INNERMOST.get()),
+        };
+        INNERMOST.set(&raw const loan);
+        let _revoked_at_end = Revoke(&loan);
         body()
     }
 }
@@ -193,35 +197,62 @@ impl<F: Family> Borrower<F> {
     /// ```
     #[inline]
     pub fn with<R>(&self, body: impl for<'a> FnOnce(&mut F::Of<'a>) -> R) -> Option<R> {
-        let slot = &*self.0;
-        let me = this_thread();
-        // SYNC loan: our own number can only have been stored by this thread, by `lend` or at the end of `with`, and both
-        // take it away again before they are left. Numbers are never used twice. So it is here only inside `lend`.
-        if slot.thread.load(Ordering::Relaxed) != me {
-            return None;
-        }
-        // SYNC loan: as above. Until it is restored, a nested `with` finds nothing, so `body` has the value to itself.
-        slot.thread.store(NOBODY, Ordering::Relaxed);
-        let _lent_again_at_end = Restore { slot, thread: me };
-        // SAFETY: this thread is inside `lend`, by the check above, and wrote the cell there. The pointer was made from an
-        // exclusive borrow that lasts as long as that `lend`, which cannot return before this call does, and that nobody
-        // uses meanwhile. `Of` has the same layout for every lifetime, and `body` works for every one, so also for the
-        // value's true one.
-        Some(body(unsafe { (*slot.value.get()).cast::<F::Of<'_>>().as_mut() }))
+        let mut at = INNERMOST.get();
+        let loan = loop {
+            // SAFETY: the list of this thread's loans, each of which lies in the frame of a `lend` that has not ended: `Revoke` takes it off
+            // the list before that frame is gone, also when it is unwound, and no other thread has a pointer to any of them.
+            let loan = unsafe { at.as_ref() }?;
+            if loan.lender.get() == self.lender {
+                break loan;
+            }
+            at = loan.outer.get();
+        };
+        // Until it is restored, a nested `with` finds nothing, so `body` has the value to itself.
+        loan.lender.set(NOBODY);
+        let _lent_again_at_end = Restore { loan, lender: self.lender };
+        // SAFETY: the pointer was made by `lend` from an exclusive borrow that lasts as long as that call, which cannot return before this one
+        // does, as it is further down on this thread's stack, and nobody else uses it meanwhile. A number belongs to one lender, so the value is of
+        // its family; `Of` has the same layout for every lifetime, and `body` works for every one, so also for the value's true one.
+        Some(body(unsafe { loan.value.cast::<F::Of<'_>>().as_mut() }))
     }
 }
 
-/// Sets who may reach the value when it is dropped, also by a panic.
-struct Restore<'a, F> {
-    slot: &'a Slot<F>,
-    thread: u64,
-}
+/// Takes a loan off the list.
+struct Revoke<'a>(&'a Loan);
 
-impl<F> Drop for Restore<'_, F> {
+impl Drop for Revoke<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        // SYNC loan: see `Borrower::with`.
-        self.slot.thread.store(self.thread, Ordering::Relaxed);
+        match ptr::eq(INNERMOST.get(), self.0) {
+            true => INNERMOST.set(self.0.outer.get()),
+            false => unlink(self.0),
+        }
+    }
+}
+
+/// Takes a loan off the list that is not the innermost: somebody has several stacks on this thread, and they end in another order.
+#[cold]
+fn unlink(ended: &Loan) {
+    let mut at = INNERMOST.get();
+    // SAFETY: as in `Borrower::with`.
+    while let Some(loan) = unsafe { at.as_ref() } {
+        if ptr::eq(loan.outer.get(), ended) {
+            loan.outer.set(ended.outer.get());
+        }
+        at = loan.outer.get();
+    }
+}
+
+/// Lets a value be reached again.
+struct Restore<'a> {
+    loan: &'a Loan,
+    lender: u64,
+}
+
+impl Drop for Restore<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.loan.lender.set(self.lender);
     }
 }
 
@@ -239,18 +270,19 @@ const NOBODY: u64 = 0;
 #[inline(always)]
 pub fn this_thread() -> u64 {
     thread_local!(static NUMBER: Cell<u64> = const { Cell::new(NOBODY) });
-    #[cold]
-    fn new_number() -> u64 {
-        static LAST: AtomicU64 = AtomicU64::new(NOBODY);
-        // SYNC numbers: only their being different matters.
-        LAST.fetch_add(1, Ordering::Relaxed) + 1
-    }
     NUMBER.with(|number| {
         if number.get() == NOBODY {
             number.set(new_number());
         }
         number.get()
     })
+}
+
+#[cold]
+fn new_number() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(NOBODY);
+    // SYNC numbers: only their being different matters.
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
 }
 
 #[cfg(test)]
@@ -269,7 +301,7 @@ mod tests {
     fn a_value_is_reached_once_at_a_time_and_only_while_it_is_lent() {
         let mut lender = Lender::<Text>::new();
         let one = lender.borrower();
-        let two = one.clone();
+        let two = one;
         let mut text = String::new();
         lender.lend(&mut &mut text, || {
             let nested = one.with(|text| {
@@ -312,6 +344,40 @@ mod tests {
         }));
         assert!(panicked.is_err());
         assert_eq!(borrower.with(|_| {}), None);
+    }
+
+    #[test]
+    fn loans_within_loans_are_each_reached_by_their_own() {
+        let (mut outer, mut inner) = (Lender::<Text>::new(), Lender::<Text>::new());
+        let (to_outer, to_inner) = (outer.borrower(), inner.borrower());
+        let (mut a, mut b) = (String::new(), String::new());
+        outer.lend(&mut &mut a, || {
+            assert_eq!(to_inner.with(|_| {}), None);
+            inner.lend(&mut &mut b, || {
+                to_outer.with(|text| text.push('o'));
+                to_inner.with(|text| text.push('i'));
+                to_inner.with(|text| to_outer.with(|outer| outer.push_str(text)));
+            });
+            assert_eq!(to_inner.with(|_| {}), None);
+            to_outer.with(|text| text.push('!'));
+        });
+        assert_eq!((a.as_str(), b.as_str()), ("oi!", "i"));
+    }
+
+    #[test]
+    fn a_loan_that_ends_before_those_within_it_leaves_them_alone() {
+        let value = NonNull::<()>::dangling();
+        let loan = |lender, outer| Loan { lender: Cell::new(lender), value, outer: Cell::new(outer) };
+        let first = loan(1, INNERMOST.get());
+        let second = loan(2, &raw const first);
+        let third = loan(3, &raw const second);
+        INNERMOST.set(&raw const third);
+        drop(Revoke(&second));
+        assert!(ptr::eq(INNERMOST.get(), &third) && ptr::eq(third.outer.get(), &first));
+        drop(Revoke(&first));
+        assert!(third.outer.get().is_null());
+        drop(Revoke(&third));
+        assert!(INNERMOST.get().is_null());
     }
 
     #[test]

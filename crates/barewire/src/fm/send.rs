@@ -489,7 +489,7 @@ impl Sender {
     /// assert_eq!(told.try_recv().unwrap(), b"onetwo");
     /// ```
     pub fn begin_message(&self, to: Peer, len: u64, handler: Handler) -> Posting {
-        Posting { turns: self.turns.clone(), draft: Draft::new(to, len, handler) }
+        Posting { turns: self.turns, draft: Draft::new(to, len, handler) }
     }
 
     /// Waits for `step` to find room.
@@ -608,7 +608,7 @@ impl Posting {
     /// assert_eq!(told.try_recv(), Ok(20));
     /// ```
     pub async fn end(mut self) -> Result<(), SendError> {
-        let (turns, draft) = (self.turns.clone(), &mut self.draft);
+        let (turns, draft) = (self.turns, &mut self.draft);
         Sender::until_room(&turns, |endpoint| draft.finish(endpoint)).await
     }
 }

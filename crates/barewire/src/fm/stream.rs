@@ -155,7 +155,7 @@ impl Stream {
     /// assert_eq!(told.try_recv().unwrap(), b"thanks");
     /// ```
     pub fn sender(&self) -> Sender {
-        Sender::new(self.turns.clone())
+        Sender::new(self.turns)
     }
 
     /// Fills `into` with the next bytes of the message, straight from wire memory, and says how many that was: all of

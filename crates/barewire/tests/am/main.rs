@@ -48,7 +48,8 @@ fn shm() -> Wire {
 
 /// Little room: messages wait, replies go through the outbox, transfers come in small pieces.
 fn narrow_shm() -> Wire {
-    let narrow = Wires::shm().with(|config| (config.ring_bytes, config.pool_bytes) = (Some(4096), Some(1 << 16)));
+    let narrow =
+        Wires::shm().with(|config| (config.ring_bytes, config.pool_bytes) = (Some(4096), Some(1 << 16)));
     Wire { wires: narrow, ..shm() }
 }
 

@@ -17,7 +17,8 @@ pub fn a_suspended_handler_holds_its_credit_and_stops_the_sender(wires: &Wires) 
     const LEN: usize = 16 << 20;
     let config = &wires.config;
     let pool = config.pool_bytes.unwrap_or(6 << 20);
-    let (gate, bound) = (Gate::default(), (4 * config.ring_bytes.unwrap_or(32 << 10) + pool + config.credit_bytes) as u64);
+    let (gate, bound) =
+        (Gate::default(), (4 * config.ring_bytes.unwrap_or(32 << 10) + pool + config.credit_bytes) as u64);
     let setup = |fm: &mut Fm| {
         let (tell, told) = mpsc::channel();
         let gate = gate.clone();

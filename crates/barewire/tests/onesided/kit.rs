@@ -24,7 +24,8 @@ pub fn shm() -> Wire {
 
 /// Little room: messages wait, letters come in small pieces.
 pub fn narrow_shm() -> Wire {
-    let config = Config { tcp: false, ring_bytes: Some(4096), pool_bytes: Some(1 << 16), ..Config::default() };
+    let config =
+        Config { tcp: false, ring_bytes: Some(4096), pool_bytes: Some(1 << 16), ..Config::default() };
     Wire { config, faults: None }
 }
 

@@ -1,7 +1,8 @@
 //! Fast messages: a plain handler for short ones, an `async` one that receives long ones in place.
 
+use std::cell::RefCell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use anyhow::{Result, bail};
 use barewire::fm::{Flow, Fm, Handler};
@@ -17,6 +18,8 @@ const HERE: Handler = Handler(3);
 /// Messages up to this length are taken by the plain handler.
 const SHORT_BYTES_MAX: usize = 4096;
 
+thread_local!(static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) });
+
 /// Counts without a locked instruction, which would wait for all stores before it: handlers run in one thread.
 fn add_one(count: &AtomicU64) {
     // SYNC count: read and written by the thread that extracts.
@@ -27,7 +30,8 @@ fn add_one(count: &AtomicU64) {
 pub struct FmBench {
     fm: Fm,
     me: u32,
-    got: Arc<AtomicU64>,
+    /// For all time, so that a handler reaches it without a locked instruction.
+    got: &'static AtomicU64,
     here: Arc<AtomicU64>,
     /// Messages of earlier measurements; the first of this one may be here before it begins.
     seen: u64,
@@ -38,25 +42,21 @@ impl FmBench {
     pub fn new(endpoint: Endpoint) -> Result<FmBench> {
         let me = endpoint.me().0;
         let mut fm = Fm::new(endpoint)?;
-        let (got, here) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-        let (count, mut into) = (Arc::clone(&got), vec![0; SHORT_BYTES_MAX]);
+        let (got, here): (&AtomicU64, _) = (Box::leak(Box::default()), Arc::new(AtomicU64::new(0)));
+        let mut into = vec![0; SHORT_BYTES_MAX];
         fm.register(SHORT, move |_, message| {
             message.read(&mut into);
-            add_one(&count);
+            add_one(got);
             Flow::Continue
         });
-        let (count, buffers) = (Arc::clone(&got), Arc::new(Mutex::new(vec![vec![0u8; BUFFER_BYTES]])));
-        fm.register_stream(LONG, move |mut stream| {
-            let (count, buffers) = (Arc::clone(&count), Arc::clone(&buffers));
-            async move {
-                let spare = buffers.lock().expect("no handler panics").pop();
-                let mut into = spare.unwrap_or_else(|| vec![0; BUFFER_BYTES]);
-                let len = stream.len() as usize;
-                stream.receive(&mut into[..len]).await;
-                buffers.lock().expect("no handler panics").push(into);
-                add_one(&count);
-                Flow::Continue
-            }
+        fm.register_stream(LONG, move |mut stream| async move {
+            let spare = BUFFERS.with_borrow_mut(Vec::pop);
+            let mut into = spare.unwrap_or_else(|| vec![0; BUFFER_BYTES]);
+            let len = stream.len() as usize;
+            stream.receive(&mut into[..len]).await;
+            BUFFERS.with_borrow_mut(|buffers| buffers.push(into));
+            add_one(got);
+            Flow::Continue
         });
         let count = Arc::clone(&here);
         fm.register(HERE, move |_, _| {
