@@ -58,7 +58,7 @@ thread_local! {
 }
 
 fn meet() -> (Endpoint, Endpoint) {
-    let config = || Config { ring_bytes: 8192, pool_bytes: Some(1 << 18), ..Config::default() };
+    let config = || Config { ring_bytes: Some(8192), pool_bytes: Some(1 << 18), ..Config::default() };
     let mut jobs = Job::threads(2).expect("random bytes").into_iter();
     let mut open = || Endpoint::open(jobs.next().expect("two"), config()).expect("an endpoint of our own");
     let (mut core, mut liar) = (open(), open());
