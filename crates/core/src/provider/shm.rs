@@ -526,6 +526,8 @@ impl RingRx {
     /// The payload of a packet that names a chunk.
     pub fn chunk(&self, len: usize) -> Option<WireRef<'_>> {
         let at = usize::try_from(self.ring.payload(CHUNK_NAME_BYTES)?.read_u64()?).ok()?;
+        // It is here when the chunk has been copied.
+        self.ring.fetch_next(CHUNK_NAME_BYTES);
         if len > CHUNK_BYTES { None } else { self.pool.as_ref()?.wire_ref(at, len) }
     }
 

@@ -194,6 +194,18 @@ impl Consumer {
         }
     }
 
+    /// Fetches the line behind the packet at the head, which has `len` payload bytes, for who is about to do something that takes a while.
+    ///
+    /// ```
+    /// let rx = barewire_sys::ring::Consumer::new(barewire_sys::ring::RingMemory::create(4096).unwrap());
+    /// assert!({ rx.fetch_next(8); rx.peek().is_none() }, "it shows nothing that was not there");
+    /// ```
+    #[inline(always)]
+    pub fn fetch_next(&self, len: usize) {
+        let line = self.head.line().wrapping_add(lines_for(len) as usize) & self.head.mask as usize;
+        fetch_line(self.memory.data.wrapping_add(line * LINE_BYTES));
+    }
+
     /// Passes over the packet with `len` payload bytes; its lines are free. Says whether the producer was told.
     ///
     /// ```

@@ -15,8 +15,8 @@ use crate::perf::worker::Command;
 const SHORT: Handler = Handler(1);
 const LONG: Handler = Handler(2);
 const HERE: Handler = Handler(3);
-/// Messages up to this length are taken by the plain handler.
-const SHORT_BYTES_MAX: usize = 4096;
+/// Messages up to this length come in one packet and are taken by the plain handler.
+const SHORT_BYTES_MAX: usize = 32 << 10;
 
 thread_local!(static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) });
 
