@@ -16,8 +16,14 @@ use super::vi::ViEntry;
 use super::wire::{self, Kind};
 use crate::slab::Slot;
 
-/// Requests that may wait here, of each kind.
+/// Requests that may wait here, of each kind. Nobody has more of them than there is room left, so that there is always some for others.
 const WAITING_MAX: usize = 4096;
+
+/// Whether another request of a peer's may wait.
+fn has_room(waiting: &VecDeque<Request>, from: Peer) -> bool {
+    let room = WAITING_MAX.saturating_sub(waiting.len());
+    room > WAITING_MAX / 2 || waiting.iter().filter(|call| call.from == from).count() < room
+}
 
 /// A client's request, to be accepted or rejected.
 ///
@@ -258,17 +264,17 @@ impl Engine {
             posted: words[2] as u32,
         };
         if kind == Kind::Connect {
-            if self.calls.clients.len() >= WAITING_MAX {
+            if has_room(&self.calls.clients, call.from) {
+                self.calls.clients.push_back(call);
+            } else {
                 // If the client is gone, it needs no answer.
                 let _ = answer(core, call, 0, CROWDED, 0);
-            } else {
-                self.calls.clients.push_back(call);
             }
             return Some(());
         }
         match self.waiting_for(&call, call.from == core.me()) {
             Some(id) => self.join(core, id, call),
-            None if self.calls.peers.len() < WAITING_MAX => {
+            None if has_room(&self.calls.peers, call.from) => {
                 self.calls.peers.push_back(call);
                 self.calls.news.push_back((call.from, call.discriminator));
             }

@@ -74,6 +74,37 @@ pub fn concurrent_discriminators_match(wires: &Wires) {
     });
 }
 
+pub fn who_asks_for_too_much_leaves_room_for_others(wires: &Wires) {
+    const MOST: usize = 2048;
+    run(wires, |member, meeting| {
+        if member.me() == 1 {
+            let vis: Vec<Vi> = (0..MOST + 3).map(|_| member.plain_vi(ViAttributes::default())).collect();
+            vis.iter().for_each(|vi| member.nic.connect_request(*vi, Peer(0), 1).unwrap());
+            for vi in &vis[MOST..] {
+                assert_eq!(member.nic.connected(*vi, PATIENCE), Err(ConnectError::Crowded));
+            }
+            meeting.meet(|| {
+                member.nic.poll();
+            });
+            assert_eq!(member.nic.connected(vis[0], PATIENCE), Ok(()));
+        } else {
+            meeting.meet(|| {
+                member.nic.poll();
+            });
+            let [own, for_own, for_theirs] = [(); 3].map(|()| member.plain_vi(ViAttributes::default()));
+            member.nic.connect_request(own, Peer(0), 2).unwrap();
+            let request = member.nic.connect_wait(2, PATIENCE).unwrap();
+            member.nic.accept(request, for_own).unwrap();
+            assert_eq!(member.nic.connected(own, PATIENCE), Ok(()), "there was room for another");
+            let request = member.nic.connect_wait(1, PATIENCE).unwrap();
+            member.nic.accept(request, for_theirs).unwrap();
+        }
+        meeting.meet(|| {
+            member.nic.poll();
+        });
+    });
+}
+
 pub fn two_vis_of_one_nic_connect_as_equals(wires: &Wires) {
     run(wires, |member, _| {
         let me = Peer(member.me());

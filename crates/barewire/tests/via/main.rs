@@ -28,6 +28,7 @@ use wires::{PATIENCE, Wires};
 for_every_wire! {
     clients_find_their_servers_by_discriminator
     concurrent_discriminators_match
+    who_asks_for_too_much_leaves_room_for_others
     two_vis_of_one_nic_connect_as_equals
     a_client_and_an_equal_are_not_taken_for_each_other
     an_answer_to_an_earlier_request_is_not_taken
