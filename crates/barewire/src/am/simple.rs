@@ -216,7 +216,7 @@ impl<S> Simple<S> {
     ///     }
     /// };
     /// assert_eq!(refused, CallError::Send(SendError::Full));
-    /// am.poll();
+    /// while am.poll() > 0 {}
     /// assert_eq!(am.try_request(Peer(0), 0, &[]), Ok(()));
     /// ```
     #[inline]
