@@ -16,7 +16,9 @@ use super::worker::{Answer, Command};
 #[derive(Debug, clap::Args)]
 pub struct CompareOptions {
     /// What to measure: latency, rate, turn (a token round all ranks); between MPIs also stream (the rate of blocking calls),
-    /// halo (both neighbours at once), barrier, bcast, allreduce, alltoall
+    /// exchange (both ways at once), anybody (latency, received from any source), probe (latency, probed for first),
+    /// put, get and accumulate (each with a flush), locked (an accumulate in a lock of its own), halo (both neighbours at once),
+    /// and collectives by their names
     #[arg(long, value_delimiter = ',', default_value = "latency,rate", value_parser = PossibleValuesParser::new(COMPARISONS.map(|(verb, _)| verb)))]
     what: Vec<String>,
     /// Whom to compare with, by names as `perf peers` shows them, or parts of them; `pipe`, `fifo`, `sysv` and `unix` are
@@ -39,18 +41,33 @@ const WAYS: [(&str, &str); 5] =
 const OURSELVES: &str = "ourselves";
 
 /// What can be compared, and at which sizes where none are asked for.
-const COMPARISONS: [(&str, &[usize]); 9] = [
+const COMPARISONS: [(&str, &[usize]); 23] = [
     ("latency", MESSAGES),
     ("rate", MESSAGES),
     ("stream", MESSAGES),
+    ("exchange", MESSAGES),
+    ("anybody", &[8, 1024]),
+    ("probe", &[8, 1024]),
+    ("put", ONE_SIDED),
+    ("get", ONE_SIDED),
+    ("accumulate", ONE_SIDED),
+    ("locked", ONE_SIDED),
     ("turn", MESSAGES),
     ("halo", &[624]),
     ("barrier", &[0]),
     ("bcast", COLLECTIVES),
+    ("ibcast", COLLECTIVES),
+    ("reduce", COLLECTIVES),
     ("allreduce", COLLECTIVES),
+    ("gather", COLLECTIVES),
+    ("scatter", COLLECTIVES),
+    ("allgather", COLLECTIVES),
     ("alltoall", COLLECTIVES),
+    ("reduce-scatter", COLLECTIVES),
+    ("scan", COLLECTIVES),
 ];
 const MESSAGES: &[usize] = &[8, 1024, 4096, 64 << 10, 1 << 20];
+const ONE_SIDED: &[usize] = &[8, 1024, 64 << 10];
 const COLLECTIVES: &[usize] = &[8, 1024, 64 << 10, 1 << 20];
 
 /// Whether a peer can do something with so many bytes.

@@ -57,7 +57,7 @@ impl Spec {
         let each_ns = match (self.verb, self.via) {
             ("read" | "write" | "rdma-read" | "rdma-write", Via::Tcp) => 40_000.0 + bytes,
             ("turn", _) => 5_000.0 * f64::from(self.ranks),
-            ("halo" | "barrier" | "bcast" | "allreduce" | "alltoall", _) => {
+            (verb, _) if layers::is_of_all(verb) => {
                 let ranks = f64::from(self.ranks);
                 let meet = if self.ranks > 2 || self.via == Via::Tcp { 5_000.0 * ranks } else { 300.0 };
                 meet + bytes * ranks / 8.0

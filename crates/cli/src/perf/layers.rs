@@ -28,11 +28,7 @@ pub const LAYERS: [Layer; 18] = [
     Layer { name: "am2", verbs: &["latency", "rate", "cpu", "logp"], wires: BOTH },
     Layer { name: "amvia", verbs: &["latency", "rate"], wires: BOTH },
     Layer { name: "fm", verbs: &["latency", "rate", "cpu", "logp"], wires: BOTH },
-    Layer {
-        name: "mpi",
-        verbs: &["latency", "rate", "stream", "turn", "halo", "barrier", "bcast", "allreduce", "alltoall"],
-        wires: BOTH,
-    },
+    Layer { name: "mpi", verbs: &MPI, wires: BOTH },
     Layer { name: "via", verbs: &["latency", "rate"], wires: BOTH },
     Layer { name: "socket", verbs: &["latency", "rate", "cpu"], wires: &[Via::Tcp] },
     Layer { name: "nagle", verbs: &["latency", "rate", "cpu"], wires: &[Via::Tcp] },
@@ -41,6 +37,40 @@ pub const LAYERS: [Layer; 18] = [
     Layer { name: "sysv", verbs: &["latency", "rate", "cpu"], wires: HERE },
     Layer { name: "unix", verbs: &["latency", "rate", "cpu"], wires: HERE },
 ];
+
+/// What every MPI can be measured in: between two ranks, from one into another's memory, and among all.
+const MPI: [&str; 23] = [
+    "latency",
+    "rate",
+    "stream",
+    "exchange",
+    "anybody",
+    "probe",
+    "put",
+    "get",
+    "accumulate",
+    "locked",
+    "turn",
+    "halo",
+    "barrier",
+    "bcast",
+    "ibcast",
+    "reduce",
+    "allreduce",
+    "gather",
+    "scatter",
+    "allgather",
+    "alltoall",
+    "reduce-scatter",
+    "scan",
+];
+
+/// Whether all ranks take part in it.
+pub fn is_of_all(verb: &str) -> bool {
+    MPI.iter().position(|&known| known == verb).is_some_and(|at| at >= OF_ALL)
+}
+/// Those from here on are of all ranks.
+const OF_ALL: usize = 10;
 
 const HERE: &[Via] = &[Via::Shm];
 const BOTH: &[Via] = &[Via::Shm, Via::Tcp];

@@ -1,12 +1,13 @@
 //! Why a comparison was lost: in figures of the same run where there are any, otherwise in words.
 
 use super::ladder::RUNGS;
+use super::layers::is_of_all;
 use super::record::{Record, size, time};
 
 /// What we do at that size that takes time, from what else the run has measured.
 pub fn why_slower(lost: &Record, known: &[Record]) -> String {
     let reason = match (lost.bytes, lost.bench.as_str()) {
-        (_, "turn" | "halo" | "barrier" | "bcast" | "allreduce" | "alltoall") => None,
+        (_, verb) if is_of_all(verb) => None,
         (0..=4096, "latency") => rungs(lost, known),
         (0..=4096, _) => parts(lost, known),
         _ => copies(lost, known),
@@ -79,11 +80,14 @@ fn copies(lost: &Record, known: &[Record]) -> Option<String> {
 fn in_words(lost: &Record) -> &'static str {
     match (lost.bytes, lost.bench.as_str()) {
         _ if lost.ranks > 2 => "every step waits until the system schedules the ranks that it needs.",
-        (0..=4096, "halo" | "barrier" | "bcast" | "allreduce" | "alltoall") => {
+        (0..=4096, verb) if is_of_all(verb) => {
             "every rank waits for a line of every other, and the checks of the C interface come on top."
         }
-        (_, "bcast" | "allreduce" | "alltoall") => {
+        (_, verb) if is_of_all(verb) => {
             "the bytes are copied into common memory and out of it, which the caches of both have to share."
+        }
+        (_, "put" | "get" | "accumulate" | "locked") => {
+            "the owner's rights and bounds are checked for every access, and accumulating takes a lock."
         }
         (0..=4096, _) => "short messages pay for matching and for the checks of the C interface.",
         (4097..=65536, _) => "this size goes through the pool in packets, copied in and out.",

@@ -128,8 +128,8 @@ fn in_path(name: &str) -> bool {
 
 /// Whether one of those asked for is called so, or so in part.
 pub fn is_asked(asked: &[String], name: &str) -> bool {
-    let name = name.to_lowercase();
-    asked.iter().any(|asked| name.contains(&asked.to_lowercase()))
+    let plain = |name: &str| name.replace([' ', '-', '_'], "").to_lowercase();
+    asked.iter().any(|asked| plain(name).contains(&plain(asked)))
 }
 
 /// Fails if nobody is called like one of those asked for; says whom we know.

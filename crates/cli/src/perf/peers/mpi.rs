@@ -145,7 +145,8 @@ impl Peer for Mpi {
 
     fn can(&self, what: &str, via: Via, ranks: u32, bytes: usize) -> bool {
         // The program has so much memory for what everybody sends everybody.
-        let fits = what != "alltoall" || bytes * ranks as usize <= 8 << 20;
+        let shares = matches!(what, "alltoall" | "allgather" | "gather" | "scatter" | "reduce-scatter");
+        let fits = !shares || bytes * ranks as usize <= 8 << 20;
         fits && via != Via::Sim
     }
 

@@ -69,6 +69,57 @@ static double stream(int bytes, long count, int window) {
     return (now() - start) / count;
 }
 
+/* Both ranks send to each other at once: what one such exchange takes. */
+static double exchange(int bytes, long count) {
+    double start = now();
+    for (long i = 0; i < count && rank < 2; i++)
+        MPI_Sendrecv(out, bytes, MPI_BYTE, 1 - rank, 1, in, bytes, MPI_BYTE, 1 - rank, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    return (now() - start) / count;
+}
+
+/* One way between ranks 0 and 1, received from anybody, or probed for first as by who does not know how much comes. */
+static double unknown(int bytes, long count, int probes) {
+    MPI_Status status;
+    double start = now();
+    for (long i = 0; i < 2 * count && rank < 2; i++) {
+        if (i % 2 == rank) {
+            MPI_Send(out, bytes, MPI_BYTE, 1 - rank, 1, MPI_COMM_WORLD);
+        } else if (probes) {
+            int length;
+            MPI_Probe(1 - rank, 1, MPI_COMM_WORLD, &status);
+            MPI_Get_count(&status, MPI_BYTE, &length);
+            MPI_Recv(in, length, MPI_BYTE, 1 - rank, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        } else {
+            MPI_Recv(in, bytes, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &status);
+        }
+    }
+    return (now() - start) / count / 2;
+}
+
+/* From rank 0 into rank 1's memory and out of it; each access is over before the next. */
+static double one_sided(const char *verb, int bytes, long count) {
+    static MPI_Win window = MPI_WIN_NULL;
+    char *memory;
+    int locked = !strcmp(verb, "locked");
+    if (window == MPI_WIN_NULL) MPI_Win_allocate(8 << 20, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
+    double start = now();
+    if (rank == 0) {
+        if (!locked) MPI_Win_lock_all(0, window);
+        for (long i = 0; i < count; i++) {
+            if (locked) MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 1, 0, window);
+            if (!strcmp(verb, "put")) MPI_Put(out, bytes, MPI_BYTE, 1, 0, bytes, MPI_BYTE, window);
+            else if (!strcmp(verb, "get")) MPI_Get(in, bytes, MPI_BYTE, 1, 0, bytes, MPI_BYTE, window);
+            else MPI_Accumulate(out, bytes / 8, MPI_DOUBLE, 1, 0, bytes / 8, MPI_DOUBLE, MPI_SUM, window);
+            if (locked) MPI_Win_unlock(1, window);
+            else MPI_Win_flush(1, window);
+        }
+        if (!locked) MPI_Win_unlock_all(window);
+    }
+    double end = now();
+    MPI_Barrier(MPI_COMM_WORLD);
+    return (end - start) / count;
+}
+
 static int by_size(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -131,6 +182,17 @@ static double collective(const char *verb, int bytes, long count) {
         else if (!strcmp(verb, "bcast")) MPI_Bcast(out, bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
         else if (!strcmp(verb, "allreduce")) MPI_Allreduce(out, in, bytes / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
         else if (!strcmp(verb, "alltoall")) MPI_Alltoall(out, bytes, MPI_BYTE, in, bytes, MPI_BYTE, MPI_COMM_WORLD);
+        else if (!strcmp(verb, "reduce")) MPI_Reduce(out, in, bytes / 8, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+        else if (!strcmp(verb, "scan")) MPI_Scan(out, in, bytes / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        else if (!strcmp(verb, "reduce-scatter")) MPI_Reduce_scatter_block(out, in, bytes / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        else if (!strcmp(verb, "gather")) MPI_Gather(out, bytes, MPI_BYTE, in, bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+        else if (!strcmp(verb, "scatter")) MPI_Scatter(out, bytes, MPI_BYTE, in, bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+        else if (!strcmp(verb, "allgather")) MPI_Allgather(out, bytes, MPI_BYTE, in, bytes, MPI_BYTE, MPI_COMM_WORLD);
+        else if (!strcmp(verb, "ibcast")) {
+            MPI_Request request;
+            MPI_Ibcast(out, bytes, MPI_BYTE, 0, MPI_COMM_WORLD, &request);
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+        }
     }
     return (now() - start) / count;
 }
@@ -139,6 +201,10 @@ static double run(const char *verb, int bytes, long count, int window) {
     if (!strcmp(verb, "latency")) return latency(bytes, count);
     if (!strcmp(verb, "rate")) return rate(bytes, count, window);
     if (!strcmp(verb, "stream")) return stream(bytes, count, window);
+    if (!strcmp(verb, "exchange")) return exchange(bytes, count);
+    if (!strcmp(verb, "anybody") || !strcmp(verb, "probe")) return unknown(bytes, count, verb[0] == 'p');
+    if (!strcmp(verb, "put") || !strcmp(verb, "get") || !strcmp(verb, "accumulate") || !strcmp(verb, "locked"))
+        return one_sided(verb, bytes, count);
     if (!strcmp(verb, "turn")) return ring(bytes, count);
     if (!strcmp(verb, "halo")) return halo(bytes, count);
     return collective(verb, bytes, count);
