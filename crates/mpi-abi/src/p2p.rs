@@ -347,6 +347,18 @@ fn lost_member(layer: &Layer, comm: &CommRef) -> Option<Peer> {
 
 /// Sends one message while receiving another.
 pub(crate) fn sendrecv(out: Message, into: Message, handle: MPI_Comm, status: Out<Status>) -> Result<()> {
+    let comm = world().comm(handle)?;
+    // What can go at once need not wait for the receive to be posted; but both have to make sense.
+    if into.plainly(&comm).is_some() {
+        match out.send_now(&comm, Mode::Standard, |endpoint, _, to| endpoint.flush_to(to)) {
+            Some(true) => return recv_on(&comm, into, handle, status),
+            Some(false) => {
+                pass_on(out, handle)?;
+                return recv_on(&comm, into, handle, status);
+            }
+            None => {}
+        }
+    }
     let buffer = out.buffer()?;
     exchange(out, buffer.source(), into, handle, status)
 }

@@ -33,7 +33,7 @@ const RANKS_MAX: usize = 64;
 /// Calls on a communicator before it gets a board: many are made for a call or two.
 const CALLS_BEFORE: i32 = 3;
 /// Longest total of what a rank combines by itself.
-const COMBINE_MAX: usize = 64 << 10;
+pub(super) const COMBINED_MAX: usize = 64 << 10;
 /// Looks at a flag before the network gets its turn.
 const QUICK_LOOKS: u32 = 200;
 /// Times that a rank in a crowd lets others run before the network gets its turn.
@@ -119,7 +119,7 @@ impl Board {
         let turn = Turn::new(self, call);
         let fits = |op: &Operation| {
             let len = op.mine.len();
-            len <= SLOT_DATA && len.saturating_mul(self.size) <= COMBINE_MAX
+            len <= SLOT_DATA && len.saturating_mul(self.size) <= COMBINED_MAX
         };
         Some(match job {
             Job::Barrier => turn.barrier(),
@@ -133,6 +133,7 @@ impl Board {
             Job::Reduce(op, root) if fits(op) => turn.reduce(op, root.rank().ok()?),
             Job::Allreduce(op) if fits(op) => turn.mutual().allreduce(op),
             Job::Scan(op) if fits(op) => turn.scan(op),
+            Job::ReduceScatter(op, counts) if fits(op) => turn.reduce_scatter(op, counts),
             _ => return None,
         })
     }
@@ -639,7 +640,7 @@ impl<'a> Turn<'a> {
     fn allreduce(&self, op: &Operation) -> Result<()> {
         let number = self.number();
         self.give_data(number, &op.mine)?;
-        let outcome = self.combine(number, op, 0..self.board.size);
+        let outcome = self.combine(number, op, 0..self.board.size, 0);
         match outcome {
             Ok(()) => self.leave_together(number),
             Err(_) => self.leave(number),
@@ -651,7 +652,7 @@ impl<'a> Turn<'a> {
         let number = self.number();
         self.give_data(number, &op.mine)?;
         let outcome = match self.board.rank == root {
-            true => self.combine(number, op, 0..self.board.size),
+            true => self.combine(number, op, 0..self.board.size, 0),
             false => Ok(()),
         };
         self.leave(number);
@@ -661,18 +662,34 @@ impl<'a> Turn<'a> {
     fn scan(&self, op: &Operation) -> Result<()> {
         let number = self.number();
         self.give_data(number, &op.mine)?;
-        let outcome = self.combine(number, op, 0..self.board.rank + 1);
+        let outcome = self.combine(number, op, 0..self.board.rank + 1, 0);
         self.leave(number);
         outcome
     }
 
-    /// Combines what some ranks gave, in their order, which is the same everywhere: so is the result.
-    fn combine(&self, number: u64, op: &Operation, ranks: Range<usize>) -> Result<()> {
-        let reducer = &op.reducer;
-        let (mut total, mut other) = (reducer.room(op.mine.count), reducer.room(op.mine.count));
-        total.data.take(&mut self.gift_here(ranks.start, number)?)?;
+    fn reduce_scatter(&self, op: &Operation, counts: &[i64]) -> Result<()> {
+        let number = self.number();
+        self.give_data(number, &op.mine)?;
+        let before: i64 = counts[..self.board.rank].iter().sum();
+        let outcome = self.combine(number, op, 0..self.board.size, before);
+        self.leave(number);
+        outcome
+    }
+
+    /// Combines what some ranks gave, in their order, which is the same everywhere: so is the result. As many elements as it has room for, from
+    /// `first` on.
+    fn combine(&self, number: u64, op: &Operation, ranks: Range<usize>, first: i64) -> Result<()> {
+        let (reducer, count) = (&op.reducer, op.into.count);
+        let (mut total, mut other) = (reducer.room(count), reducer.room(count));
+        let (skip, len) = ((first * op.mine.datatype.size()) as usize, op.into.len());
+        let take = |rank, room: &Data| {
+            let mut gift = self.gift_here(rank, number)?;
+            gift.discard(skip);
+            room.take(&mut gift.first(len.min(gift.remaining())))
+        };
+        take(ranks.start, &total.data)?;
         for rank in ranks.skip(1) {
-            other.data.take(&mut self.gift_here(rank, number)?)?;
+            take(rank, &other.data)?;
             reducer.combine(&total.data, &other.data)?;
             std::mem::swap(&mut total, &mut other);
         }

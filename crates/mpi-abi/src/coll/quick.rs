@@ -2,7 +2,8 @@
 //!
 //! Each is what a board does for such data. None is the answer for everything else, errors included, which takes the long way.
 
-use super::board::{BLOCKS_MAX, Board, Gift, Turn, something_else, table_bytes};
+use super::board::{BLOCKS_MAX, Board, COMBINED_MAX, Gift, Turn, something_else, table_bytes};
+use super::entry::Even;
 use super::places::SLOT_DATA;
 use super::shares::{CHUNK, FETCHED_MIN, Shares};
 use super::{Call, Data, at_once, tree};
@@ -19,21 +20,12 @@ use std::ffi::c_int;
 
 /// Longest data that is combined on the stack.
 const COMBINE_MAX: usize = 1024;
+/// Longest data of which only parts are wanted, and how much of it all ranks together may give: what the [board](super::board) does besides.
+const FEW_MAX: usize = 4096;
 /// Longer data is combined by everybody if so few do it.
 pub(super) const COMBINERS_MAX: usize = 4;
 
-/// Elements of a predefined type.
-#[derive(Clone, Copy)]
-pub(crate) struct Plain {
-    /// Where they are.
-    pub memory: Memory,
-    /// How many.
-    pub count: i64,
-    /// Of what.
-    pub datatype: MPI_Datatype,
-}
-
-impl Plain {
+impl Even {
     #[inline]
     fn bytes(self) -> Option<UserBuf> {
         plain(self.memory, self.count, self.datatype).filter(|_| !self.memory.is_in_place())
@@ -79,7 +71,7 @@ pub(crate) fn barrier(comm: &CommRef) -> Option<Result<()>> {
 }
 
 /// `MPI_Bcast`.
-pub(crate) fn bcast(comm: &CommRef, data: Plain, root: c_int) -> Option<Result<()>> {
+pub(crate) fn bcast(comm: &CommRef, data: Even, root: c_int) -> Option<Result<()>> {
     let board = board(comm)?;
     let bytes = data.bytes().filter(|bytes| bytes.len() <= BLOCKS_MAX)?;
     let root = usize::try_from(root).ok().filter(|&root| root < board.size)?;
@@ -102,48 +94,136 @@ pub(crate) fn bcast(comm: &CommRef, data: Plain, root: c_int) -> Option<Result<(
 }
 
 /// `MPI_Allreduce`.
-pub(crate) fn allreduce(comm: &CommRef, mine: Memory, into: Plain, op: MPI_Op) -> Option<Result<()>> {
+pub(crate) fn allreduce(comm: &CommRef, mine: Memory, into: Even, op: MPI_Op) -> Option<Result<()>> {
     let board = board(comm)?;
     let most = if board.size <= COMBINERS_MAX { usize::MAX } else { COMBINE_MAX };
     let place = into.bytes().filter(|bytes| bytes.len() <= most)?;
     let given = match mine.is_in_place() {
         true => place,
-        false => {
-            Plain { memory: mine, ..into }.bytes().filter(|_| mine.address() != into.memory.address())?
-        }
+        false => Even { memory: mine, ..into }.bytes().filter(|_| mine.address() != into.memory.address())?,
     };
-    let combine = world().op(op).ok()?.ok()?.combine(Basic::from_handle(into.datatype.0)?).ok()?;
+    let way = combination(op, into.datatype)?;
     let call = call(comm);
     let turn = Turn::new(board, &call).mutual();
+    let all = Wanted { into: Some(place), ranks: board.size, at: 0 };
     Some(match place.len() {
-        0..=64 => combine_all::<64>(turn, combine, given, place),
-        65..=COMBINE_MAX => combine_all::<COMBINE_MAX>(turn, combine, given, place),
-        1025..=4096 => combine_all::<4096>(turn, combine, given, place),
+        ..=COMBINE_MAX => combine(turn, way, given, all),
+        1025..=FEW_MAX => combine_in::<FEW_MAX>(turn, way, given, all),
         4097..=CHUNK if board.size > 2 || place.len() < FETCHED_MIN => {
-            combine_all::<CHUNK>(turn, combine, given, place)
+            combine_in::<CHUNK>(turn, way, given, all)
         }
         len => {
             let mine = Some(mine).filter(|mine| !mine.is_in_place());
-            Shares::new(turn, combine, mine, into.memory, len).combine()
+            Shares::new(turn, way, mine, into.memory, len).combine()
         }
     })
 }
 
-fn combine_all<const MOST: usize>(
-    turn: Turn<'_>,
-    combine: Combine,
-    mine: UserBuf,
-    into: UserBuf,
-) -> Result<()> {
+/// What a rank wants of a combination.
+#[derive(Clone, Copy)]
+struct Wanted {
+    /// Where it goes, if this rank gets any.
+    into: Option<UserBuf>,
+    /// Of how many ranks, from the first on.
+    ranks: usize,
+    /// Where in what everybody gives that begins.
+    at: usize,
+}
+
+/// `MPI_Reduce`.
+pub(crate) fn reduce(
+    comm: &CommRef,
+    mine: Memory,
+    into: Even,
+    op: MPI_Op,
+    root: c_int,
+) -> Option<Result<()>> {
+    let ranks = board(comm)?.size;
+    let root = usize::try_from(root).ok().filter(|&root| root < ranks)?;
+    if comm.rank != root {
+        return combine_few(comm, mine, into, op, Wanted { into: None, ranks, at: 0 });
+    }
+    combine_few(comm, own(mine, into)?, into, op, Wanted { into: Some(into.bytes()?), ranks, at: 0 })
+}
+
+/// `MPI_Scan`.
+pub(crate) fn scan(comm: &CommRef, mine: Memory, into: Even, op: MPI_Op) -> Option<Result<()>> {
+    let wanted = Wanted { into: Some(into.bytes()?), ranks: comm.rank + 1, at: 0 };
+    combine_few(comm, own(mine, into)?, into, op, wanted)
+}
+
+/// `MPI_Reduce_scatter_block`.
+pub(crate) fn reduce_scatter_block(
+    comm: &CommRef,
+    mine: Memory,
+    into: Even,
+    op: MPI_Op,
+) -> Option<Result<()>> {
+    let (place, ranks) = (into.bytes()?, board(comm)?.size);
+    let whole = Even { count: into.count.checked_mul(ranks as i64)?, ..into };
+    let wanted = Wanted { into: Some(place), ranks, at: comm.rank * place.len() };
+    combine_few(comm, own(mine, into)?, whole, op, wanted)
+}
+
+/// Where this rank's operand is: in the place of the result, or somewhere else.
+#[inline]
+fn own(mine: Memory, into: Even) -> Option<Memory> {
+    match mine.is_in_place() {
+        true => Some(into.memory),
+        false => Some(mine).filter(|mine| mine.address() != into.memory.address()),
+    }
+}
+
+/// How a predefined operation combines elements of a predefined type.
+#[inline]
+fn combination(op: MPI_Op, datatype: MPI_Datatype) -> Option<Combine> {
+    world().op(op).ok()?.ok()?.combine(Basic::from_handle(datatype.0)?).ok()
+}
+
+/// Combines little data, as much as `all` of what is at `mine`, of which ranks want different parts.
+#[inline]
+fn combine_few(comm: &CommRef, mine: Memory, all: Even, op: MPI_Op, wanted: Wanted) -> Option<Result<()>> {
+    let board = board(comm)?;
+    let given = Even { memory: mine, ..all }.bytes()?;
+    let len = given.len();
+    if len > FEW_MAX || len * board.size > COMBINED_MAX {
+        return None;
+    }
+    let way = combination(op, all.datatype)?;
+    let call = call(comm);
+    let turn = Turn::new(board, &call);
+    Some(match len {
+        ..=COMBINE_MAX => combine(turn, way, given, wanted),
+        _ => combine_in::<FEW_MAX>(turn, way, given, wanted),
+    })
+}
+
+/// Gives this rank's operand and combines what it wants of everybody's, in rooms not much larger than they have to be.
+fn combine(turn: Turn<'_>, way: Combine, mine: UserBuf, wanted: Wanted) -> Result<()> {
+    match wanted.into.map_or(0, |into| into.len()) {
+        ..=64 => combine_in::<64>(turn, way, mine, wanted),
+        _ => combine_in::<COMBINE_MAX>(turn, way, mine, wanted),
+    }
+}
+
+fn combine_in<const MOST: usize>(turn: Turn<'_>, way: Combine, mine: UserBuf, wanted: Wanted) -> Result<()> {
     #[repr(align(64))]
     struct Room<const MOST: usize>([u8; MOST]);
-    let (mut first, mut second) = (Room([0; MOST]), Room([0; MOST]));
     let number = turn.number();
     turn.give(number, mine.len() as u64, |wire| write(mine, wire))?;
-    match turn.total(number, combine, &mut first.0[..into.len()], &mut second.0[..into.len()]) {
+    let Some(into) = wanted.into else {
+        turn.leave(number);
+        return Ok(());
+    };
+    let (mut first, mut second) = (Room([0; MOST]), Room([0; MOST]));
+    let rooms = [&mut first.0[..into.len()], &mut second.0[..into.len()]];
+    match turn.total(number, way, mine.len(), wanted, rooms) {
         Ok(total) => {
             into.wire_mut(0, total.len()).map(|mut place| place.write(total));
-            turn.leave_together(number);
+            match wanted.ranks == turn.board.size {
+                true => turn.leave_together(number),
+                false => turn.leave(number),
+            }
             Ok(())
         }
         Err(error) => {
@@ -153,38 +233,141 @@ fn combine_all<const MOST: usize>(
     }
 }
 
-/// `MPI_Alltoall`.
-pub(crate) fn alltoall(comm: &CommRef, parts: Plain, places: Plain) -> Option<Result<()>> {
+/// `MPI_Gather`.
+pub(crate) fn gather(comm: &CommRef, mine: Even, places: Even, root: c_int) -> Option<Result<()>> {
     let board = board(comm)?;
-    let (part, place) = (parts.bytes()?.len(), places.bytes()?.len());
-    let table = table_bytes(board.size);
-    let total = part.checked_mul(board.size)?.checked_add(table)?;
-    if total > SLOT_DATA || part != place || parts.memory.address() == places.memory.address() {
+    let root = usize::try_from(root).ok().filter(|&root| root < board.size)?;
+    if board.rank != root {
+        let given = mine.bytes().filter(|given| given.len() <= SLOT_DATA)?;
+        let call = call(comm);
+        return Some(Turn::new(board, &call).give_only(given.len(), |wire| write(given, wire)));
+    }
+    let place = places.bytes()?.len();
+    if !keep(mine, places.memory.moved((root * place) as i64), place)? {
+        return None;
+    }
+    let call = call(comm);
+    let turn = Turn::new(board, &call);
+    let number = turn.number();
+    let mut outcome = Ok(());
+    for from in turn.others() {
+        let gift = turn.gift(from, number);
+        outcome = outcome.and(take_gift(&call, from, gift, places, from * place, place));
+    }
+    turn.leave_together(number);
+    Some(outcome)
+}
+
+/// `MPI_Scatter`.
+pub(crate) fn scatter(comm: &CommRef, parts: Even, mine: Even, root: c_int) -> Option<Result<()>> {
+    let board = board(comm)?;
+    let root = usize::try_from(root).ok().filter(|&root| root < board.size)?;
+    if board.rank != root {
+        let place = mine.bytes()?.len();
+        let call = call(comm);
+        let turn = Turn::new(board, &call);
+        let number = turn.number();
+        let outcome = take_gift(&call, root, turn.part(root, number), mine, 0, place);
+        turn.leave(number);
+        return Some(outcome);
+    }
+    let part = parts.bytes()?.len();
+    let total = parts_bytes(part, board.size)?;
+    let own = Even { memory: parts.memory.moved((root * part) as i64), ..parts };
+    if !mine.memory.is_in_place() && !keep(own, mine.memory, mine.bytes()?.len())? {
+        return None;
+    }
+    let call = call(comm);
+    Some(Turn::new(board, &call).give_only(total, |wire| write_parts(parts, part, board.size, wire)))
+}
+
+/// `MPI_Allgather`.
+pub(crate) fn allgather(comm: &CommRef, mine: Even, places: Even) -> Option<Result<()>> {
+    let board = board(comm)?;
+    let place = places.bytes().filter(|place| place.len() <= SLOT_DATA)?.len();
+    let own = places.memory.moved((board.rank * place) as i64);
+    if !keep(mine, own, place)? {
         return None;
     }
     let call = call(comm);
     let turn = Turn::new(board, &call).mutual();
     let number = turn.number();
-    let given = turn.give(number, total as u64, |wire| {
-        (1..=board.size).for_each(|rank| wire.write_u64((table + rank * part) as u64));
-        write(parts.share(0, part * board.size), wire);
-    });
-    let mut outcome = given;
-    let mut own = places.share(board.rank, part);
+    let mut outcome = turn.give(number, place as u64, |wire| write(own.user(0, place), wire));
+    for from in turn.others() {
+        let gift = turn.gift(from, number);
+        outcome = outcome.and(take_gift(&call, from, gift, places, from * place, place));
+    }
+    turn.leave_together(number);
+    Some(outcome)
+}
+
+/// Puts what a rank gives itself in its place, unless it is there. False if that is not as long, or there without being said to be: an error, or
+/// something for the long way.
+#[inline]
+fn keep(mine: Even, place: Memory, len: usize) -> Option<bool> {
+    if mine.memory.is_in_place() {
+        return Some(true);
+    }
+    let given = mine.bytes()?;
+    if given.len() != len || (mine.memory.address() == place.address() && len > 0) {
+        return Some(false);
+    }
+    given.wire_ref(0, len).map(|mut from| take(place.user(0, len), &mut from));
+    Some(true)
+}
+
+/// Takes what a rank gave into `len` bytes of a place, also if it comes as a message.
+#[inline]
+fn take_gift(
+    call: &Call,
+    from: usize,
+    gift: Result<Gift<'_>>,
+    place: Even,
+    at: usize,
+    len: usize,
+) -> Result<()> {
+    match gift? {
+        Gift::Here(mut came) => take(place.memory.user(at as i64, len), &mut came),
+        Gift::Sent => {
+            let memory = place.memory.moved(at as i64);
+            let data = Data { memory, count: len as i64, datatype: Basic::Byte.into() };
+            at_once(call.receive(from, &data)).unwrap_or_else(|| Err(something_else(from)))
+        }
+        Gift::InBlocks => Err(something_else(from)),
+    }
+}
+
+/// Bytes of the parts of all ranks behind their table, if they fit a slot.
+#[inline]
+fn parts_bytes(part: usize, ranks: usize) -> Option<usize> {
+    part.checked_mul(ranks)?.checked_add(table_bytes(ranks)).filter(|&total| total <= SLOT_DATA)
+}
+
+/// Writes the parts of all ranks, behind a table of their ends.
+#[inline]
+fn write_parts(parts: Even, part: usize, ranks: usize, wire: &mut WireMut<'_>) {
+    let table = table_bytes(ranks);
+    (1..=ranks).for_each(|rank| wire.write_u64((table + rank * part) as u64));
+    write(parts.share(0, part * ranks), wire);
+}
+
+/// `MPI_Alltoall`.
+pub(crate) fn alltoall(comm: &CommRef, parts: Even, places: Even) -> Option<Result<()>> {
+    let board = board(comm)?;
+    let (part, place) = (parts.bytes()?.len(), places.bytes()?.len());
+    let total = parts_bytes(part, board.size)?;
+    if part != place || parts.memory.address() == places.memory.address() {
+        return None;
+    }
+    let call = call(comm);
+    let turn = Turn::new(board, &call).mutual();
+    let number = turn.number();
+    let mut outcome = turn.give(number, total as u64, |wire| write_parts(parts, part, board.size, wire));
+    let own = places.share(board.rank, part);
     parts.share(board.rank, part).wire_ref(0, part).map(|mut from| take(own, &mut from));
     for from in turn.others() {
-        own = places.share(from, part);
-        let data = || Data {
-            memory: places.memory.moved((from * part) as i64),
-            count: part as i64,
-            datatype: Basic::Byte.into(),
-        };
-        outcome = outcome.and(match turn.part(from, number) {
-            Ok(Gift::Here(mut came)) => take(own, &mut came),
-            Ok(Gift::Sent) => at_once(call.receive(from, &data()))?,
-            Ok(Gift::InBlocks) => Err(something_else(from)),
-            Err(error) => Err(error),
-        });
+        let gift = turn.part(from, number);
+        outcome = outcome.and(take_gift(&call, from, gift, places, from * part, part));
     }
     match outcome {
         Ok(()) => turn.leave_together(number),
@@ -194,29 +377,39 @@ pub(crate) fn alltoall(comm: &CommRef, parts: Plain, places: Plain) -> Option<Re
 }
 
 impl<'a> Turn<'a> {
-    /// Combines what all ranks gave, in their order, which is the same everywhere: so is the result. In one of the two rooms.
+    /// A call in which this rank only gives.
+    #[inline]
+    fn give_only(&self, len: usize, fill: impl FnOnce(&mut WireMut<'_>)) -> Result<()> {
+        let number = self.number();
+        let given = self.give(number, len as u64, fill);
+        self.leave(number);
+        given
+    }
+
+    /// Combines what is wanted of the `whole` bytes that each rank gave, in their order, which is the same everywhere: so is the result. In one of the two
+    /// rooms.
     #[inline]
     fn total<'r>(
         &self,
         number: u64,
         combine: Combine,
-        mut total: &'r mut [u8],
-        mut other: &'r mut [u8],
+        whole: usize,
+        wanted: Wanted,
+        [mut total, mut other]: [&'r mut [u8]; 2],
     ) -> Result<&'r [u8]> {
-        self.read_gift(0, number, total)?;
-        for rank in 1..self.board.size {
-            self.read_gift(rank, number, other)?;
+        let read = |rank, into: &mut [u8]| {
+            let mut gift = self.exact_gift(rank, number, whole)?;
+            gift.discard(wanted.at);
+            gift.read(into);
+            Ok::<_, Error>(())
+        };
+        read(0, total)?;
+        for rank in 1..wanted.ranks {
+            read(rank, other)?;
             combine(total, other);
             std::mem::swap(&mut total, &mut other);
         }
         Ok(total)
-    }
-
-    /// Reads what a rank gave, which has to be as long as everybody's.
-    #[inline]
-    fn read_gift(&self, rank: usize, number: u64, into: &mut [u8]) -> Result<()> {
-        self.exact_gift(rank, number, into.len())?.read(into);
-        Ok(())
     }
 
     /// What a rank gave, if it is as long as it has to be.

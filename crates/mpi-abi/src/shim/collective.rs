@@ -4,7 +4,7 @@
 
 use crate::boundary::{List, MPI_Comm, MPI_Datatype, MPI_Op, Memory};
 use crate::coll::entry::{self, Even, Mixed, Number, Operands, Shares, Uneven, root as read_root};
-use crate::coll::quick::{self, Plain};
+use crate::coll::quick;
 use crate::coll::{Data, Edges, How, Job};
 use crate::fault::Fault;
 use crate::world::world;
@@ -33,13 +33,10 @@ pub(crate) fn bcast<N: Number>(
     comm: MPI_Comm,
 ) -> Done {
     let object = world().comm(comm)?;
-    if let How::Now = how {
-        let data = Plain { memory: buffer, count: count.into(), datatype };
-        if let Some(done) = quick::bcast(&object, data, root) {
-            return Ok(done?);
-        }
-    }
     let data = Even { memory: buffer, count: count.into(), datatype };
+    if let (How::Now, Some(done)) = (&how, quick::bcast(&object, data, root)) {
+        return Ok(done?);
+    }
     Ok(how.run(comm, entry::bcast(data, read_root(&object, root)?)?)?)
 }
 
@@ -59,6 +56,9 @@ pub(crate) fn gather<N: Number>(
     let object = world().comm(comm)?;
     let mine = Even { memory: sendbuf, count: sendcount.into(), datatype: sendtype };
     let all = Even { memory: recvbuf, count: recvcount.into(), datatype: recvtype };
+    if let (How::Now, Some(done)) = (&how, quick::gather(&object, mine, all, root)) {
+        return Ok(done?);
+    }
     Ok(how.run(comm, entry::gather(&object, mine, all, read_root(&object, root)?)?)?)
 }
 
@@ -98,6 +98,9 @@ pub(crate) fn scatter<N: Number>(
     let object = world().comm(comm)?;
     let all = Even { memory: sendbuf, count: sendcount.into(), datatype: sendtype };
     let mine = Even { memory: recvbuf, count: recvcount.into(), datatype: recvtype };
+    if let (How::Now, Some(done)) = (&how, quick::scatter(&object, all, mine, root)) {
+        return Ok(done?);
+    }
     Ok(how.run(comm, entry::scatter(&object, all, mine, read_root(&object, root)?)?)?)
 }
 
@@ -136,6 +139,9 @@ pub(crate) fn allgather<N: Number>(
     let object = world().comm(comm)?;
     let mine = Even { memory: sendbuf, count: sendcount.into(), datatype: sendtype };
     let all = Even { memory: recvbuf, count: recvcount.into(), datatype: recvtype };
+    if let (How::Now, Some(done)) = (&how, quick::allgather(&object, mine, all)) {
+        return Ok(done?);
+    }
     Ok(how.run(comm, entry::allgather(&object, mine, all)?)?)
 }
 
@@ -171,15 +177,11 @@ pub(crate) fn alltoall<N: Number>(
     comm: MPI_Comm,
 ) -> Done {
     let object = world().comm(comm)?;
-    if let How::Now = how {
-        let parts = Plain { memory: sendbuf, count: sendcount.into(), datatype: sendtype };
-        let places = Plain { memory: recvbuf, count: recvcount.into(), datatype: recvtype };
-        if let Some(done) = quick::alltoall(&object, parts, places) {
-            return Ok(done?);
-        }
-    }
     let parts = Even { memory: sendbuf, count: sendcount.into(), datatype: sendtype };
     let places = Even { memory: recvbuf, count: recvcount.into(), datatype: recvtype };
+    if let (How::Now, Some(done)) = (&how, quick::alltoall(&object, parts, places)) {
+        return Ok(done?);
+    }
     Ok(how.run(comm, entry::alltoall(&object, parts, places)?)?)
 }
 
@@ -236,6 +238,10 @@ pub(crate) fn reduce<N: Number>(
     comm: MPI_Comm,
 ) -> Done {
     let object = world().comm(comm)?;
+    let into = Even { memory: recvbuf, count: count.into(), datatype };
+    if let (How::Now, Some(done)) = (&how, quick::reduce(&object, sendbuf, into, op, root)) {
+        return Ok(done?);
+    }
     let operands = Operands { mine: sendbuf, into: recvbuf, datatype, op };
     Ok(how.run(comm, entry::reduce(&object, operands, count.into(), read_root(&object, root)?)?)?)
 }
@@ -251,14 +257,12 @@ pub(crate) fn allreduce<N: Number>(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> Done {
-    if let How::Now = how {
-        let into = Plain { memory: recvbuf, count: count.into(), datatype };
-        if let Some(done) = quick::allreduce(&world().comm(comm)?, sendbuf, into, op) {
-            return Ok(done?);
-        }
+    let object = world().comm(comm)?;
+    let into = Even { memory: recvbuf, count: count.into(), datatype };
+    if let (How::Now, Some(done)) = (&how, quick::allreduce(&object, sendbuf, into, op)) {
+        return Ok(done?);
     }
     let operands = Operands { mine: sendbuf, into: recvbuf, datatype, op };
-    let object = world().comm(comm)?;
     Ok(how.run(comm, entry::allreduce(&object, operands, count.into())?)?)
 }
 
@@ -291,6 +295,10 @@ pub(crate) fn reduce_scatter_block<N: Number>(
     comm: MPI_Comm,
 ) -> Done {
     let object = world().comm(comm)?;
+    let into = Even { memory: recvbuf, count: recvcount.into(), datatype };
+    if let (How::Now, Some(done)) = (&how, quick::reduce_scatter_block(&object, sendbuf, into, op)) {
+        return Ok(done?);
+    }
     let operands = Operands { mine: sendbuf, into: recvbuf, datatype, op };
     let counts = vec![recvcount.into(); object.group.size()];
     Ok(how.run(comm, entry::reduce_scatter(&object, operands, counts)?)?)
@@ -308,6 +316,10 @@ pub(crate) fn scan<N: Number>(
     comm: MPI_Comm,
 ) -> Done {
     let object = world().comm(comm)?;
+    let into = Even { memory: recvbuf, count: count.into(), datatype };
+    if let (How::Now, Some(done)) = (&how, quick::scan(&object, sendbuf, into, op)) {
+        return Ok(done?);
+    }
     let operands = Operands { mine: sendbuf, into: recvbuf, datatype, op };
     Ok(how.run(comm, entry::scan(&object, operands, count.into())?)?)
 }

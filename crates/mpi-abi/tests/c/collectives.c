@@ -289,6 +289,33 @@ static void long_strides(void) {
     }
 }
 
+/* The same of gathers and scatters, from a word to more than goes over common memory; every call follows the last at once. */
+static void strides(void) {
+    static const int counts[] = {1, 12, 13, 300, 4097, 33000};
+    for (int c = 0; c < 6 * size; c++) {
+        int n = counts[c % 6], good = 1, root = c % size;
+        int apart = (rank + c / size) % 2, step = apart ? 3 : 1;
+        int *a = malloc(sizeof(int) * 3 * (size_t)n), *all = make(n * size), *again = make(n * size);
+        MPI_Datatype type = MPI_INT;
+        if (apart) MPI_Type_vector(n, 1, 3, MPI_INT, &type);
+        if (apart) MPI_Type_commit(&type);
+        for (int i = 0; i < 3 * n; i++) a[i] = -1;
+        for (int i = 0; i < n; i++) a[i * step] = rank * 1000 + i;
+        MPI_Gather(a, apart ? 1 : n, type, all, n, MPI_INT, root, comm);
+        for (int i = 0; rank == root && i < n * size; i++) good &= all[i] == i / n * 1000 + i % n;
+        CHECK(good);
+        MPI_Allgather(a, apart ? 1 : n, type, again, n, MPI_INT, comm);
+        for (int i = 0; i < n * size; i++) good &= again[i] == i / n * 1000 + i % n;
+        CHECK(good);
+        for (int i = 0; i < n; i++) a[i * step] = -1;
+        MPI_Scatter(all, n, MPI_INT, a, apart ? 1 : n, type, root, comm);
+        for (int i = 0; i < n; i++) good &= a[i * step] == rank * 1000 + i && (!apart || a[i * 3 + 1] == -1);
+        CHECK(good);
+        if (apart) MPI_Type_free(&type);
+        free(a); free(all); free(again);
+    }
+}
+
 /* Somebody comes so late that the others have gone to sleep, and have to be woken. */
 static void late(void) {
     for (int who = 0; who < size; who++) {
@@ -308,7 +335,7 @@ static void mixed(void) {
     unsigned dice = 7;
     for (int k = 0; k < 400; k++) {
         dice = dice * 1103515245 + 12345;
-        int n = counts[(dice >> 16) % 10], what = (dice >> 24) % 7, root = (dice >> 20) % size, good = 1;
+        int n = counts[(dice >> 16) % 10], what = (dice >> 24) % 9, root = (dice >> 20) % size, good = 1;
         for (int i = 0; i < n * size; i++) { a[i] = rank * 1000003 + i + k; b[i] = -1; }
         if (k % 17 == rank) usleep(300);
         switch (what) {
@@ -336,6 +363,14 @@ static void mixed(void) {
             MPI_Gather(a, n, MPI_INT, b, n, MPI_INT, root, comm);
             for (int r = 0; r < size; r++) for (int i = 0; i < n; i++) good &= b[r * n + i] == (rank == root ? r * 1000003 + i + k : -1);
             break;
+        case 6:
+            MPI_Reduce_scatter_block(a, b, n, MPI_INT, MPI_SUM, comm);
+            for (int i = 0; i < n; i++) good &= b[i] == size * (size - 1) / 2 * 1000003 + size * (rank * n + i + k);
+            break;
+        case 7:
+            MPI_Scatter(a, n, MPI_INT, b, n, MPI_INT, root, comm);
+            for (int i = 0; i < n; i++) good &= b[i] == root * 1000003 + rank * n + i + k;
+            break;
         default:
             MPI_Reduce(a, b, n, MPI_INT, MPI_SUM, root, comm);
             for (int i = 0; i < n; i++) good &= b[i] == (rank == root ? size * (size - 1) / 2 * 1000003 + size * (i + k) : -1);
@@ -352,6 +387,7 @@ static void everything(MPI_Comm on) {
     for (int i = 0; i < 20; i++) MPI_Barrier(comm);
     bcast_and_reduce();
     long_strides();
+    strides();
     gathers();
     alltoalls();
     unequal();
