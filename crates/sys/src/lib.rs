@@ -58,6 +58,8 @@ pub mod tcp;
 #[cfg(not(loom))]
 pub mod userbuf;
 #[cfg(not(loom))]
+pub mod vector;
+#[cfg(not(loom))]
 pub mod watch;
 #[cfg(not(loom))]
 pub mod wirebuf;

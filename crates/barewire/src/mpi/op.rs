@@ -18,6 +18,7 @@
 use super::datatype::{Basic, Format, Kind};
 use super::error::{Class, Error, Result};
 use super::float::{Wide, half_to_single, single_to_half};
+use barewire_sys::vector::{Loop, widest};
 
 /// `inout = input op inout`, element by element, for as many whole elements as both slices hold.
 ///
@@ -172,12 +173,29 @@ impl Builtin {
     }
 }
 
+/// From this many bytes on wide registers are worth a look at what the processor has.
+const MANY: usize = 64;
+
+/// One function for every two elements.
+struct Each<'a, const N: usize, F>(&'a [u8], &'a mut [u8], F);
+
+impl<const N: usize, F: Fn([u8; N], [u8; N]) -> [u8; N]> Loop for Each<'_, N, F> {
+    #[inline(always)]
+    fn run(self) {
+        let Each(input, inout, f) = self;
+        for (a, b) in input.chunks_exact(N).zip(inout.chunks_exact_mut(N)) {
+            let a: [u8; N] = a.try_into().expect("chunks_exact gives chunks of N");
+            let b: &mut [u8; N] = b.try_into().expect("chunks_exact_mut gives chunks of N");
+            *b = f(a, *b);
+        }
+    }
+}
+
 #[inline(always)]
 fn each<const N: usize>(input: &[u8], inout: &mut [u8], f: impl Fn([u8; N], [u8; N]) -> [u8; N]) {
-    for (a, b) in input.chunks_exact(N).zip(inout.chunks_exact_mut(N)) {
-        let a: [u8; N] = a.try_into().expect("chunks_exact gives chunks of N");
-        let b: &mut [u8; N] = b.try_into().expect("chunks_exact_mut gives chunks of N");
-        *b = f(a, *b);
+    match input.len() {
+        ..MANY => Each(input, inout, f).run(),
+        _ => widest(Each(input, inout, f)),
     }
 }
 

@@ -168,3 +168,23 @@ fn the_better_value_brings_its_index_and_ties_take_the_lower() {
     };
     assert_eq!(apply(Builtin::Maxloc, Basic::ShortInt, short(-5, 0), short(4, 9)), short(4, 9));
 }
+
+#[test]
+fn many_elements_at_once_become_what_each_becomes_alone() {
+    let mut pairs = 0;
+    for (op, basic) in Builtin::ALL.into_iter().flat_map(|op| Basic::all().map(move |basic| (op, basic))) {
+        let Ok(combine) = op.accumulate(basic) else { continue };
+        let extent = basic.extent() as usize;
+        // No byte is so large that a number would be none, and the last elements fill no register.
+        let bytes = |seed: usize| (0..extent * 101).map(|at| (at * seed % 50) as u8).collect::<Vec<u8>>();
+        let (input, before) = (bytes(7), bytes(11));
+        let (mut together, mut alone) = (before.clone(), before);
+        combine(&input, &mut together);
+        for (one, into) in input.chunks(extent).zip(alone.chunks_mut(extent)) {
+            combine(one, into);
+        }
+        assert_eq!(together, alone, "{} on {}", op.name(), basic.name());
+        pairs += 1;
+    }
+    assert!(pairs > 300, "only {pairs} operations were looked at");
+}

@@ -15,7 +15,7 @@ use barewire::core::region::{Key, Memory as Kept};
 use barewire::core::{Peer, SendError};
 use barewire::mpi::datatype::Basic;
 use barewire::mpi::error::{Class, Error, Result};
-use barewire::mpi::op::{Builtin, Combine};
+use barewire::mpi::op::Builtin;
 use barewire_sys::map::Segment;
 use barewire_sys::userbuf::UserBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -34,9 +34,6 @@ const LOOKS_AWAKE: u32 = 20_000;
 const NAP: Duration = Duration::from_micros(100);
 /// Operations after which the net is looked after: programs ask for them in loops, waiting for others.
 const OPERATIONS: u32 = 16;
-/// So much is combined at a time, on the stack: of little data and of much.
-const FEW: usize = 64;
-const MANY: usize = 4096;
 
 /// Memory that all processes of a window have.
 pub(crate) enum Common {
@@ -111,30 +108,52 @@ impl Direct {
     }
 
     /// What was done before is done for everybody; the net is looked after now and then.
+    #[inline]
     pub fn pass(&self, net: &Net) -> Result<()> {
         // SYNC windows: an operation before a flush comes before whatever its rank does next.
         fence(Ordering::SeqCst);
-        // SYNC operations: a count that nobody else relies on.
-        if self.operations.fetch_add(1, Ordering::Relaxed) % OPERATIONS == 0 {
-            net.poll()?;
+        // SYNC operations: threads may overwrite each other's count; it only has to go on.
+        let operations = self.operations.load(Ordering::Relaxed);
+        self.operations.store(operations.wrapping_add(1), Ordering::Relaxed);
+        match operations % OPERATIONS {
+            0 => net.poll(),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Takes a word, alone or with others.
+    #[inline]
     fn acquire(&self, window: &Window, word: &AtomicU64, alone: bool) -> Result<()> {
+        match self.try_to_acquire(word, alone) {
+            Ok(()) => Ok(()),
+            Err(_) => self.wait_for(window, word, alone),
+        }
+    }
+
+    /// Takes a word unless it is held; says how.
+    #[inline]
+    fn try_to_acquire(&self, word: &AtomicU64, alone: bool) -> std::result::Result<(), u64> {
+        // SYNC words: what the holder before wrote is seen by who takes it next.
+        if alone {
+            let taken = word.compare_exchange(0, ALONE | self.me, Ordering::Acquire, Ordering::Relaxed);
+            return taken.map(drop);
+        }
+        let now = word.load(Ordering::Relaxed);
+        match now & ALONE {
+            0 => word.compare_exchange(now, now + 1, Ordering::Acquire, Ordering::Relaxed).map(drop),
+            _ => Err(now),
+        }
+    }
+
+    #[cold]
+    fn wait_for(&self, window: &Window, word: &AtomicU64, alone: bool) -> Result<()> {
         let mut looks = 0;
         loop {
-            // SYNC words: what the holder before wrote is seen by who takes it next.
+            // One that is only looked at is not taken from those who use it.
             let now = word.load(Ordering::Relaxed);
-            let next = match alone {
-                true => (now == 0).then_some(ALONE | self.me),
-                false => (now & ALONE == 0).then_some(now + 1),
-            };
-            if let Some(next) = next {
-                if word.compare_exchange_weak(now, next, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                    return Ok(());
-                }
+            let is_free = if alone { now == 0 } else { now & ALONE == 0 };
+            if is_free && self.try_to_acquire(word, alone).is_ok() {
+                return Ok(());
             }
             looks += 1;
             if looks < LOOKS {
@@ -195,29 +214,32 @@ fn gone() -> Error {
 }
 
 impl Window {
-    /// Locks a rank's part of memory that is mapped, alone or with others.
+    /// Locks a rank's part of memory that is mapped, alone or with others, if that can be had at once.
+    pub(super) fn try_to_lock_direct(&self, direct: &Direct, rank: usize, alone: bool) -> Result<bool> {
+        Ok(direct.try_to_acquire(direct.lock_word(rank)?, alone).is_ok())
+    }
+
+    /// The same, waiting for it.
     pub(super) fn lock_direct(&self, direct: &Direct, rank: usize, alone: bool) -> Result<()> {
         direct.acquire(self, direct.lock_word(rank)?, alone)
     }
 
-    /// Ends a lock.
+    /// Ends a lock; what was done under it has been passed on.
     pub(super) fn unlock_direct(&self, direct: &Direct, rank: usize, alone: bool) -> Result<()> {
-        direct.pass(&self.comm.net)?;
         Direct::leave(direct.lock_word(rank)?, alone);
         Ok(())
     }
 
-    /// Elements without holes on both sides, of the same length, that may be accessed.
+    /// Where the target's elements are and how long, if neither side's have holes, they are of the same length and may be accessed.
     #[inline]
-    fn solid(&self, (memory, count, datatype): Elements, target: &Target) -> Option<(UserBuf, UserBuf)> {
-        let mine = plain(memory, count, datatype)?;
+    fn solid(&self, (memory, count, datatype): Elements, target: &Target) -> Option<(Memory, usize)> {
+        let len = plain(memory, count, datatype)?.len();
         let size = Basic::solid_size(target.datatype.0)? as i64;
         let rank = usize::try_from(target.rank).ok()?;
         let Shape { base, size: room, unit } = *self.shapes.get(rank)?;
-        let (start, len) = (target.displacement.checked_mul(unit)?, target.count.checked_mul(size)?);
-        let fits = start >= 0 && len >= 0 && start.checked_add(len)? <= room && len as usize == mine.len();
-        (fits && self.may_access(rank).is_ok())
-            .then(|| (mine, Memory::at_address(base + start as usize).user(0, mine.len())))
+        let (start, there) = (target.displacement.checked_mul(unit)?, target.count.checked_mul(size)?);
+        let fits = start >= 0 && there >= 0 && start.checked_add(there)? <= room && there as usize == len;
+        (fits && self.is_accessible(rank)).then(|| (Memory::at_address(base + start as usize), len))
     }
 
     /// The target's elements, where this process has them; none for `MPI_PROC_NULL`.
@@ -229,23 +251,38 @@ impl Window {
     }
 
     /// `MPI_Put` into memory that is mapped.
+    #[inline]
     pub(super) fn put_direct(&self, mine: Elements, target: &Target) -> Result<()> {
-        if let Some((mine, place)) = self.solid(mine, target) {
-            copy(mine, place);
-            return Ok(());
+        match self.solid(mine, target) {
+            Some((place, len)) => {
+                copy(mine.0, place, len);
+                Ok(())
+            }
+            None => self.carry_direct(mine, target, false),
         }
-        let mine = Data::new(mine.0, mine.1, mine.2)?;
-        self.there(target)?.map_or(Ok(()), |there| mine.carry_to(&there))
     }
 
     /// `MPI_Get` from memory that is mapped.
+    #[inline]
     pub(super) fn get_direct(&self, mine: Elements, target: &Target) -> Result<()> {
-        if let Some((mine, place)) = self.solid(mine, target) {
-            copy(place, mine);
-            return Ok(());
+        match self.solid(mine, target) {
+            Some((place, len)) => {
+                copy(place, mine.0, len);
+                Ok(())
+            }
+            None => self.carry_direct(mine, target, true),
         }
+    }
+
+    /// Either, for elements of any kind.
+    #[cold]
+    fn carry_direct(&self, mine: Elements, target: &Target, gets: bool) -> Result<()> {
         let mine = Data::new(mine.0, mine.1, mine.2)?;
-        self.there(target)?.map_or(Ok(()), |there| there.carry_to(&mine))
+        match self.there(target)? {
+            None => Ok(()),
+            Some(there) if gets => there.carry_to(&mine),
+            Some(there) => mine.carry_to(&there),
+        }
     }
 
     /// `MPI_Accumulate` and `MPI_Get_accumulate` in memory that is mapped; without data, only the old is read.
@@ -257,9 +294,6 @@ impl Window {
         target: &Target,
         (op, handle): (Builtin, MPI_Op),
     ) -> Result<()> {
-        if self.accumulate_solid(direct, mine, result, target, op)? {
-            return Ok(());
-        }
         self.check_elements(target, op)?;
         let Some((rank, head)) = self.pieces(target)? else { return Ok(()) };
         let head = Head { op: handle.0 as u32, ..head };
@@ -275,36 +309,45 @@ impl Window {
         into.map_or(Ok(()), |into| into.take_bytes(&old))
     }
 
-    /// The same for elements without holes, if that is what they are.
-    fn accumulate_solid(
+    /// The same for elements of the target's own type without holes, if that is what they are; says whether it is done.
+    #[inline]
+    pub(super) fn accumulate_at_once(
         &self,
-        direct: &Direct,
-        mine: Option<Elements>,
+        mine: Elements,
         result: Option<Elements>,
         target: &Target,
-        op: Builtin,
+        op: MPI_Op,
     ) -> Result<bool> {
-        let Some(any) = mine.or(result) else { return Ok(false) };
-        let Some((first, place)) = self.solid(any, target) else { return Ok(false) };
-        let result = match result {
-            None => None,
-            Some((memory, count, datatype)) => {
-                match plain(memory, count, datatype).filter(|place| place.len() == first.len()) {
-                    None => return Ok(false),
-                    place => place,
-                }
-            }
-        };
-        let basic = Basic::from_handle(target.datatype.0);
-        let Some((basic, Ok(combine))) = basic.map(|basic| (basic, op.accumulate(basic))) else {
+        let (Some(direct), Some(op)) = (&self.direct, Builtin::from_handle(op.0)) else { return Ok(false) };
+        let (Some(basic), only_reads) = (Basic::from_handle(target.datatype.0), op == Builtin::NoOp) else {
             return Ok(false);
         };
-        let data = mine.is_some().then_some(first);
+        if (only_reads && result.is_none()) || (!only_reads && mine.2 != target.datatype) {
+            return Ok(false);
+        }
+        let (Some(any), Ok(combine)) = (if only_reads { result } else { Some(mine) }, op.accumulate(basic))
+        else {
+            return Ok(false);
+        };
+        let Some((mut place, len)) = self.solid(any, target) else { return Ok(false) };
+        if let Some((memory, count, datatype)) = result {
+            let fits = plain(memory, count, datatype).is_some_and(|into| into.len() == len);
+            if !fits || datatype != target.datatype {
+                return Ok(false);
+            }
+        }
+        // Elements that overlap those that they are added to go the long way.
+        if len == 0 || (!only_reads && mine.0.address().abs_diff(place.address()) < len) {
+            return Ok(false);
+        }
+        let data = if only_reads { &[] } else { mine.0.bytes(0, len)? };
         let order = direct.order_word(target.rank as usize)?;
         direct.acquire(self, order, true)?;
-        match first.len() {
-            ..=FEW => combine_solid::<FEW>(combine, basic.size() as usize, data, place, result),
-            _ => combine_solid::<MANY>(combine, basic.size() as usize, data, place, result),
+        if let Some((memory, ..)) = result {
+            copy(place, memory, len);
+        }
+        if !only_reads {
+            combine(data, place.bytes_mut(0, len)?);
         }
         Direct::leave(order, true);
         Ok(true)
@@ -318,7 +361,7 @@ impl Window {
         target: &Target,
     ) -> Result<()> {
         let word = |memory| (memory, 1, target.datatype);
-        let Some((result, place)) = self.solid(word(result), target) else {
+        let Some((place, len)) = self.solid(word(result), target) else {
             // Nobody's, or there is something wrong with it.
             return self.pieces(target)?.map_or(Ok(()), |_| Err(no_word()));
         };
@@ -326,12 +369,13 @@ impl Window {
         let (new, expected) = (bytes(new)?, bytes(expected)?);
         let mut words = [[0; WORD_MAX]; 3];
         let [was, wanted, next] = &mut words;
-        let len = place.len().min(WORD_MAX);
-        read(expected, 0, &mut wanted[..len]);
-        read(new, 0, &mut next[..len]);
+        let len = len.min(WORD_MAX);
+        read(expected, &mut wanted[..len]);
+        read(new, &mut next[..len]);
+        let (place, result) = (place.user(0, len), result.user(0, len));
         let order = direct.order_word(target.rank as usize)?;
         direct.acquire(self, order, true)?;
-        read(place, 0, &mut was[..len]);
+        read(place, &mut was[..len]);
         if was == wanted {
             place.wire_mut(0, len).map(|mut wire| wire.write(&next[..len]));
         }
@@ -341,38 +385,15 @@ impl Window {
     }
 }
 
-/// Combines data, if there is some, with what is in a place, and gives the old if somebody wants it. All have the same length.
-fn combine_solid<const MOST: usize>(
-    combine: Combine,
-    element: usize,
-    data: Option<UserBuf>,
-    place: UserBuf,
-    result: Option<UserBuf>,
-) {
-    let mut room = [[0u8; MOST]; 2];
-    let [new, old] = &mut room;
-    let chunk = MOST / element.max(1) * element.max(1);
-    for at in (0..place.len()).step_by(chunk.max(1)) {
-        let len = chunk.min(place.len() - at);
-        let (new, old) = (&mut new[..len], &mut old[..len]);
-        read(place, at, old);
-        data.into_iter().for_each(|data| read(data, at, new));
-        if let Some(result) = result {
-            result.wire_mut(at, len).map(|mut wire| wire.write(old));
-        }
-        if data.is_some() {
-            combine(new, old);
-            place.wire_mut(at, len).map(|mut wire| wire.write(old));
-        }
-    }
-}
-
-fn copy(from: UserBuf, to: UserBuf) {
-    if let (Some(mut from), Some(mut to)) = (from.wire_ref(0, from.len()), to.wire_mut(0, to.len())) {
+#[inline]
+fn copy(from: Memory, to: Memory, len: usize) {
+    if let (Some(mut from), Some(mut to)) =
+        (from.user(0, len).wire_ref(0, len), to.user(0, len).wire_mut(0, len))
+    {
         to.write_from(&mut from);
     }
 }
 
-fn read(from: UserBuf, at: usize, into: &mut [u8]) {
-    from.wire_ref(at, into.len()).map(|mut wire| wire.read(into));
+fn read(from: UserBuf, into: &mut [u8]) {
+    from.wire_ref(0, into.len()).map(|mut wire| wire.read(into));
 }

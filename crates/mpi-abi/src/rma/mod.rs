@@ -195,6 +195,7 @@ impl Window {
     }
 
     /// Whether this process has everybody's memory.
+    #[inline]
     pub fn is_mapped(&self) -> bool {
         self.direct.is_some()
     }

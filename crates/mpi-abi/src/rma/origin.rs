@@ -117,35 +117,59 @@ impl Window {
         Ok(Started { target: to, letter, answer })
     }
 
-    /// `MPI_Put`.
-    pub fn put(&self, (memory, count, datatype): Elements, target: Target) -> Result<Started> {
-        if self.direct.is_some() {
-            return self.put_direct((memory, count, datatype), &target).map(|()| Started::default());
+    /// `MPI_Put`; nothing is under way if it is done at once.
+    #[inline]
+    pub fn put(&self, mine: Elements, target: Target) -> Result<Option<Started>> {
+        match self.is_mapped() {
+            true => self.put_direct(mine, &target).map(|()| None),
+            false => self.start_put(mine, &target),
         }
+    }
+
+    fn start_put(&self, (memory, count, datatype): Elements, target: &Target) -> Result<Option<Started>> {
         let data = Buffer::new(memory, count, datatype)?;
-        let Some((to, head)) = self.pieces(&target)? else { return Ok(Started::default()) };
-        self.start(to, &head, &data, None)
+        let Some((to, head)) = self.pieces(target)? else { return Ok(None) };
+        self.start(to, &head, &data, None).map(Some)
     }
 
     /// `MPI_Get`.
-    pub fn get(&self, (memory, count, datatype): Elements, target: Target) -> Result<Started> {
-        if self.direct.is_some() {
-            return self.get_direct((memory, count, datatype), &target).map(|()| Started::default());
+    #[inline]
+    pub fn get(&self, mine: Elements, target: Target) -> Result<Option<Started>> {
+        match self.is_mapped() {
+            true => self.get_direct(mine, &target).map(|()| None),
+            false => self.start_get(mine, &target),
         }
+    }
+
+    fn start_get(&self, (memory, count, datatype): Elements, target: &Target) -> Result<Option<Started>> {
         let into = Buffer::new(memory, count, datatype)?;
-        let Some((to, head)) = self.pieces(&target)? else { return Ok(Started::default()) };
+        let Some((to, head)) = self.pieces(target)? else { return Ok(None) };
         let head = Head { kind: Kind::Get, answer: self.next_answer(), ..head };
-        self.start(to, &head, &nothing(), Some(&into))
+        self.start(to, &head, &nothing(), Some(&into)).map(Some)
     }
 
     /// `MPI_Accumulate`, and `MPI_Get_accumulate` where the old goes somewhere.
+    #[inline]
     pub fn accumulate(
+        &self,
+        mine: Elements,
+        result: Option<Elements>,
+        target: Target,
+        op: MPI_Op,
+    ) -> Result<Option<Started>> {
+        match self.accumulate_at_once(mine, result, &target, op)? {
+            true => Ok(None),
+            false => self.start_accumulate(mine, result, target, op),
+        }
+    }
+
+    fn start_accumulate(
         &self,
         (memory, count, datatype): Elements,
         result: Option<Elements>,
         target: Target,
         op: MPI_Op,
-    ) -> Result<Started> {
+    ) -> Result<Option<Started>> {
         let builtin = world().op(op)?;
         let builtin =
             builtin.map_err(|_| Error::new(Class::Op, "accumulates take predefined operations only"))?;
@@ -159,16 +183,16 @@ impl Window {
         }
         if let Some(direct) = &self.direct {
             self.accumulate_direct(direct, given, result, &target, (builtin, op))?;
-            return Ok(Started::default());
+            return Ok(None);
         }
         let data = if only_reads { nothing() } else { Buffer::new(memory, count, datatype)? };
         let into =
             result.map(|(memory, count, datatype)| Buffer::new(memory, count, datatype)).transpose()?;
-        let Some((to, head)) = self.pieces(&target)? else { return Ok(Started::default()) };
+        let Some((to, head)) = self.pieces(&target)? else { return Ok(None) };
         self.check_elements(&target, builtin)?;
         let answer = if into.is_some() { self.next_answer() } else { 0 };
         let head = Head { kind: Kind::Accumulate, answer, op: op.0 as u32, ..head };
-        self.start(to, &head, &data, into.as_ref())
+        self.start(to, &head, &data, into.as_ref()).map(Some)
     }
 
     /// An error unless the operation is one for the target's elements.
@@ -194,7 +218,7 @@ impl Window {
         result: Memory,
         datatype: MPI_Datatype,
         target: Target,
-    ) -> Result<Started> {
+    ) -> Result<Option<Started>> {
         let basic = Basic::from_handle(datatype.0);
         let fits = |basic| Builtin::Band.accumulate(basic).is_ok() || Builtin::Land.accumulate(basic).is_ok();
         if !basic.is_some_and(fits) {
@@ -202,11 +226,11 @@ impl Window {
         }
         if let Some(direct) = &self.direct {
             self.swap_direct(direct, Swap { new, expected, result }, &target)?;
-            return Ok(Started::default());
+            return Ok(None);
         }
         let (new, expected) = (Data::new(new, 1, datatype)?, Data::new(expected, 1, datatype)?);
         let into = Buffer::new(result, 1, datatype)?;
-        let Some((to, head)) = self.pieces(&target)? else { return Ok(Started::default()) };
+        let Some((to, head)) = self.pieces(&target)? else { return Ok(None) };
         let head = Head { kind: Kind::CompareAndSwap, answer: self.next_answer(), ..head };
         let answer = Some(self.listen(to, head.answer, into.sink())?);
         let mut letter = head.to_bytes();
@@ -216,12 +240,16 @@ impl Window {
         }
         let letter = self.post(to, (letter.len() as u64, kept(&letter)))?;
         self.state().note_dirty(to);
-        Ok(Started { target: to, letter, answer })
+        Ok(Some(Started { target: to, letter, answer }))
     }
 
-    /// Notes an operation that ends with its epoch.
-    pub fn leave(&self, started: Started) -> Result<()> {
-        let Started { target, letter, answer } = started;
+    /// Notes an operation that ends with its epoch, if it is under way.
+    #[inline]
+    pub fn leave(&self, started: Option<Started>) -> Result<()> {
+        started.map_or(Ok(()), |started| self.note(started))
+    }
+
+    fn note(&self, Started { target, letter, answer }: Started) -> Result<()> {
         if letter.is_none() && answer.is_none() {
             return Ok(());
         }
@@ -238,8 +266,8 @@ impl Window {
     }
 
     /// A request for an operation.
-    pub fn follow(self: &Arc<Self>, started: Started) -> Result<usize> {
-        let net = self.comm.net.clone();
+    pub fn follow(self: &Arc<Self>, started: Option<Started>) -> Result<usize> {
+        let (net, started) = (self.comm.net.clone(), started.unwrap_or_default());
         request(self, async move {
             let mut ended = Outcome::NOBODY;
             let requests = [

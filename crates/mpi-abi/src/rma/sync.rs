@@ -62,20 +62,25 @@ impl Window {
         self.open.store(open, Ordering::Relaxed);
     }
 
-    /// Whether an operation on a target's memory is in an epoch.
+    /// An error unless an operation on a target's memory is in an epoch.
     pub(super) fn may_access(&self, target: usize) -> Result<()> {
-        // SYNC open: threads that open epochs for each other tell each other so.
-        if self.open.load(Ordering::Relaxed) != 0 {
-            return Ok(());
+        match self.is_accessible(target) {
+            true => Ok(()),
+            false => Err(Error::new(Class::RmaSync, format!("no epoch is open for rank {target}"))),
         }
+    }
+
+    #[inline]
+    pub(super) fn is_accessible(&self, target: usize) -> bool {
+        // SYNC open: threads that open epochs for each other tell each other so.
+        self.open.load(Ordering::Relaxed) != 0 || self.is_open_to(target)
+    }
+
+    fn is_open_to(&self, target: usize) -> bool {
         let state = self.state();
         let epoch = &state.epoch;
         let started = epoch.started.as_ref().is_some_and(|group| group.contains(&target));
-        if epoch.fenced || epoch.locked_all || started || epoch.has_locked(target) {
-            Ok(())
-        } else {
-            Err(Error::new(Class::RmaSync, format!("no epoch is open for rank {target}")))
-        }
+        epoch.fenced || epoch.locked_all || started || epoch.has_locked(target)
     }
 
     /// `MPI_Win_fence`.
@@ -180,7 +185,7 @@ impl Window {
             LOCK_SHARED => Kind::LockShared,
             _ => return Err(Error::new(Class::Locktype, format!("the kind of lock is {kind}"))),
         };
-        let rank = self.rank(rank)?;
+        let (rank, alone) = (self.rank(rank)?, kind == Kind::LockExclusive);
         {
             let mut state = self.state();
             if state.epoch.locked_all || state.epoch.has_locked(rank) {
@@ -188,8 +193,13 @@ impl Window {
             }
             state.epoch.turn_passive()?;
             self.note_open(&state.epoch);
+            if let Some(direct) = &self.direct {
+                if self.try_to_lock_direct(direct, rank, alone)? {
+                    state.epoch.locked.push((rank, alone));
+                    return Ok(());
+                }
+            }
         }
-        let alone = kind == Kind::LockExclusive;
         match &self.direct {
             Some(direct) => self.lock_direct(direct, rank, alone)?,
             None => self.ask_all(&[rank], kind)?,
@@ -201,17 +211,16 @@ impl Window {
     /// `MPI_Win_unlock`.
     pub fn unlock(&self, rank: i32) -> Result<()> {
         let rank = self.rank(rank)?;
-        self.locked(rank, false)?;
-        match &self.direct {
-            Some(direct) => {
-                let alone = self.state().epoch.locked.contains(&(rank, true));
-                self.unlock_direct(direct, rank, alone)?;
-            }
-            None => {
-                self.flush_local(rank)?;
-                self.ask_all(&[rank], Kind::Unlock)?;
-            }
+        if let Some(direct) = &self.direct {
+            direct.pass(&self.comm.net)?;
+            let mut state = self.state();
+            let held = state.epoch.locked.iter().position(|(locked, _)| *locked == rank);
+            let (_, alone) = state.epoch.locked.swap_remove(held.ok_or_else(not_locked)?);
+            return self.unlock_direct(direct, rank, alone);
         }
+        self.locked(rank, false)?;
+        self.flush_local(rank)?;
+        self.ask_all(&[rank], Kind::Unlock)?;
         let mut state = self.state();
         state.dirty.retain(|dirty| *dirty != rank);
         state.epoch.locked.retain(|(locked, _)| *locked != rank);
@@ -248,6 +257,7 @@ impl Window {
         }
         match &self.direct {
             Some(direct) => {
+                direct.pass(&self.comm.net)?;
                 self.everybody().into_iter().try_for_each(|rank| self.unlock_direct(direct, rank, false))?;
             }
             None => {
@@ -263,10 +273,15 @@ impl Window {
     }
 
     /// An error unless a rank is locked; any rank if `any`.
+    #[inline]
     pub fn locked(&self, rank: usize, any: bool) -> Result<()> {
-        if any && self.open.load(Ordering::Relaxed) & LOCKED_ALL != 0 {
-            return Ok(());
+        match any && self.open.load(Ordering::Relaxed) & LOCKED_ALL != 0 {
+            true => Ok(()),
+            false => self.locked_alone(rank, any),
         }
+    }
+
+    fn locked_alone(&self, rank: usize, any: bool) -> Result<()> {
         let state = self.state();
         let epoch = &state.epoch;
         if (any && epoch.locked_all)
@@ -275,15 +290,20 @@ impl Window {
         {
             Ok(())
         } else {
-            Err(Error::new(Class::RmaSync, "the window is not locked"))
+            Err(not_locked())
         }
     }
 
     /// Waits until what was asked of a rank is done there.
+    #[inline]
     pub fn flush(&self, rank: usize) -> Result<()> {
-        if let Some(direct) = &self.direct {
-            return direct.pass(&self.comm.net);
+        match &self.direct {
+            Some(direct) => direct.pass(&self.comm.net),
+            None => self.flush_there(rank),
         }
+    }
+
+    fn flush_there(&self, rank: usize) -> Result<()> {
         self.flush_local(rank)?;
         if self.state().dirty.contains(&rank) {
             self.ask_all(&[rank], Kind::Flush)?;
@@ -353,6 +373,11 @@ impl Window {
         };
         group.members().iter().map(rank).collect()
     }
+}
+
+#[cold]
+fn not_locked() -> Error {
+    Error::new(Class::RmaSync, "the window is not locked")
 }
 
 fn take_completions(state: &mut State, ranks: &[usize]) -> bool {

@@ -7,6 +7,7 @@ use crate::coll::entry::Number;
 use crate::fault::Fault;
 use crate::rma::origin::Target;
 use crate::world::world;
+use barewire::mpi::datatype::Basic;
 use barewire::mpi::error::{Class, Error};
 use std::ffi::c_int;
 
@@ -16,7 +17,9 @@ shims! {
         win: MPI_Win,
     ) on win {
         let window = find(win)?;
-        if world().datatype(datatype)?.datatype.operand().is_none() {
+        let is_predefined = Basic::solid_size(datatype.0).is_some()
+            || world().datatype(datatype)?.datatype.operand().is_some();
+        if !is_predefined {
             return Err(Error::new(Class::Type, "the type is not a predefined one").into());
         }
         let target = Target { rank: target_rank, displacement: target_disp, count: 1, datatype };
@@ -37,6 +40,7 @@ shims! {
 }
 
 /// `MPI_Put`.
+#[inline]
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
 pub(crate) fn put<N: Number>(
     origin_addr: Memory,
@@ -61,6 +65,7 @@ pub(crate) fn put<N: Number>(
 }
 
 /// `MPI_Get`.
+#[inline]
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
 pub(crate) fn get<N: Number>(
     origin_addr: Memory,
@@ -85,6 +90,7 @@ pub(crate) fn get<N: Number>(
 }
 
 /// `MPI_Accumulate`.
+#[inline]
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
 pub(crate) fn accumulate<N: Number>(
     origin_addr: Memory,
@@ -110,6 +116,7 @@ pub(crate) fn accumulate<N: Number>(
 }
 
 /// `MPI_Get_accumulate`.
+#[inline]
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
 pub(crate) fn get_accumulate<N: Number>(
     origin_addr: Memory,
