@@ -14,6 +14,11 @@ fn every_way_to_send_meets_every_way_to_receive() {
 }
 
 #[test]
+fn sends_of_some_length_meet_head_on_and_synchronous_ones_wait() {
+    goes_well("head_on", &[2, 4]);
+}
+
+#[test]
 fn collectives_move_and_combine_the_right_elements() {
     same_output("collectives", &[1, 2, 3, 4, 5]);
 }

@@ -60,3 +60,19 @@ pub fn fetch(pid: Pid, mut address: u64, mut into: Places<'_>) -> io::Result<()>
     }
     Ok(())
 }
+
+/// Whether the kernel lets this process read the memory of `pid`.
+///
+/// ```
+/// use barewire_sys::{fetch::is_allowed, rustix::process::{Pid, getpid}};
+/// println!("reading of init's: {}", is_allowed(Pid::INIT));
+/// assert_eq!(is_allowed(getpid()), barewire_sys::fetch::fetch(getpid(), 8, Default::default()).is_ok());
+/// ```
+pub fn is_allowed(pid: Pid) -> bool {
+    let mut byte = [0];
+    let mut place = Places::default();
+    place.push(crate::wirebuf::WireMut::new(&mut byte));
+    // Nobody has anything in the first page; who may look is told so, who may not is told that.
+    let nowhere = 8;
+    fetch(pid, nowhere, place).is_err_and(|error| error.raw_os_error() == Some(libc::EFAULT))
+}

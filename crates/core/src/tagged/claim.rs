@@ -84,9 +84,7 @@ impl Tagged {
                 sink.take_kept(0, &told);
                 let slot = self.requests.next_slot();
                 let base = told.len() as u64;
-                if base > 0 {
-                    self.give_back(endpoint, from, base + KEEP_BYTES);
-                }
+                self.give_back(endpoint, from, shown.charge(len, base));
                 let offer = Offer { request, len, shown, base };
                 Received::Pending(self.accept(endpoint, slot, from, envelope.tag, offer, sink))
             }

@@ -7,25 +7,39 @@
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
-use barewire_sys::fetch::fetch;
-use barewire_sys::wirebuf::Places;
+use barewire_sys::fetch::{fetch, is_allowed};
+use barewire_sys::wirebuf::{Places, WireMut};
 
 use super::body::{Sink, Source};
-use super::{EAGER_BYTES_MAX, FETCH_BYTES_MIN, REST, Request, Tagged};
+use super::receive::Unexpected;
+use super::{
+    EAGER_BYTES_MAX, FETCH_BYTES_MIN, KEEP_BYTES, MATCHED, REST, Request, TagPeer, Tagged,
+    WHOLE_NEAR_BYTES_MAX,
+};
 use crate::Peer;
 use crate::endpoint::Endpoint;
 use crate::incoming::Incoming;
 use crate::provider::Tx;
 use crate::region::{Key, Rights};
 
-/// Messages that are fetched, and as many that are sent, before it is settled which of both is done.
-const TRIALS: u32 = 12;
+/// Messages that are fetched, and as many that are sent, before it is settled which of both is done. The first ten find nothing in its place, neither
+/// theirs nor the kernel's; in a crowd they count for little.
+const TRIALS: u32 = 24;
+const TRIALS_CROWDED: u32 = 12;
 /// Of these, so many in a row.
 const IN_A_ROW: u32 = 4;
-/// What they showed holds for so long at first, when much was used for the first time, then twice as long each time, and so long at last.
-pub(super) const HOLDS_FOR_MIN: Duration = Duration::from_millis(500);
-const HOLDS_FOR_MAX: Duration = Duration::from_secs(10);
+/// After so many it may be clear.
+const ENOUGH: u32 = 16;
+/// What they showed holds for so long at first, when much was used for the first time, then twice as long each time, and so long at last: longer in
+/// a crowd, where one that is fetched waits for turns of others.
+const HOLDS_FOR_MIN: Duration = Duration::from_millis(500);
+const HOLDS_FOR_MAX: Duration = Duration::from_secs(2);
+const HOLDS_FOR_MAX_CROWDED: Duration = Duration::from_secs(10);
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 3600);
+/// Messages in a row that took longer to fetch than sending takes, until both are tried again.
+const SLOWER_MAX: u32 = 4;
+/// An offer that could have been sent unasked is fetched and kept when nobody has asked for it for so long: its sender may be waiting.
+const UNASKED_MAX: Duration = Duration::from_micros(20);
 /// One that has not come by then never will, or says nothing about how fast sending is.
 const TRIAL_TIME_MAX: Duration = Duration::from_secs(1);
 
@@ -34,6 +48,8 @@ const TRIAL_TIME_MAX: Duration = Duration::from_secs(1);
 pub(super) struct Shown {
     /// Where in its sender's address space; zero if not for the kernel to copy.
     pub address: u64,
+    /// It would have been sent unasked otherwise: its sender is charged for all of it, and its receiver does not keep it waiting.
+    pub instead: bool,
     /// In which region of its sender's, and where there.
     pub region: Option<(Key, u64)>,
 }
@@ -46,20 +62,35 @@ impl Shown {
         self.address != 0 || self.region.is_some()
     }
 
-    /// As an offer says it.
-    pub fn words(&self) -> [u64; Shown::WORDS] {
-        match self.region {
-            Some((key, at)) => [self.address, u64::from(key.slot) + 1, key.nonce, at],
-            None => [self.address, 0, 0, 0],
+    /// What its sender is charged for an offer with so many bytes of the message.
+    pub fn charge(&self, len: u64, told: u64) -> u64 {
+        match (self.instead, told) {
+            (true, _) => len + KEEP_BYTES,
+            (false, 0) => 0,
+            (false, _) => told + KEEP_BYTES,
         }
     }
 
-    /// What an offer of `owner`'s says. Any words are some place; whether anything is there will show.
-    pub fn from_words(owner: Peer, [address, slot, nonce, at]: [u64; Shown::WORDS]) -> Shown {
+    /// As an offer says it.
+    pub fn words(&self) -> [u64; Shown::WORDS] {
+        let address = self.address | if self.instead { INSTEAD } else { 0 };
+        match self.region {
+            Some((key, at)) => [address, u64::from(key.slot) + 1, key.nonce, at],
+            None => [address, 0, 0, 0],
+        }
+    }
+
+    /// What an offer of `owner`'s of `len` bytes says. Any words are some place; whether anything is there will show.
+    pub fn from_words(owner: Peer, len: u64, [address, slot, nonce, at]: [u64; Shown::WORDS]) -> Shown {
         let slot = slot.checked_sub(1).and_then(|slot| u32::try_from(slot).ok());
-        Shown { address, region: slot.map(|slot| (Key { owner, slot, nonce, len: 0 }, at)) }
+        let region = slot.map(|slot| (Key { owner, slot, nonce, len: 0 }, at));
+        let instead = address & INSTEAD != 0 && len <= EAGER_BYTES_MAX;
+        Shown { address: address & !INSTEAD, instead, region }
     }
 }
+
+/// In the word of an address, which no process has so high.
+const INSTEAD: u64 = 1 << 63;
 
 /// What came of an attempt to fetch a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,21 +125,86 @@ pub(super) fn until(milliseconds: u64) -> Option<Instant> {
 pub(super) enum Fetching {
     /// It is being found out.
     Tried(Trials),
-    /// It was found out, which holds until then.
-    Good(Instant),
+    /// It is, as was found out.
+    Good(Found),
+    /// It is not, which holds until then.
     Bad(Instant),
     /// The kernel does not let us.
     Never,
+}
+
+/// That fetching is faster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Until when that holds.
+    until: Instant,
+    /// Picoseconds for a byte that is sent.
+    sent: u64,
+    /// Messages in a row that took longer.
+    slower: u32,
+}
+
+impl Found {
+    /// A message was fetched. Says whether sending would have been clearly faster for some time: then what is fetched is another thing than what was
+    /// tried, such as buffers that their senders write anew, which have to come out of another processor's cache.
+    fn is_over(&mut self, bytes: usize, time: Duration) -> bool {
+        let is_slower = each_byte(bytes, time) > self.sent + self.sent / 4;
+        self.slower = if is_slower { self.slower + 1 } else { 0 };
+        self.slower >= SLOWER_MAX
+    }
 }
 
 impl Fetching {
     /// What was found out holds for some time only: processes move, and others come and go.
     fn now(self) -> Fetching {
         match self {
-            Fetching::Good(until) | Fetching::Bad(until) if until < Instant::now() => Fetching::default(),
+            Fetching::Good(Found { until, .. }) | Fetching::Bad(until) if until < Instant::now() => {
+                Fetching::default()
+            }
             _ => self,
         }
     }
+}
+
+/// What is known of the two ways for messages that could be sent unasked, or for longer ones.
+#[derive(Debug)]
+pub(super) struct Ways {
+    fetching: Fetching,
+    /// For how long what is found out next will hold.
+    hold_for: Duration,
+}
+
+impl Default for Ways {
+    fn default() -> Ways {
+        Ways { fetching: Fetching::default(), hold_for: HOLDS_FOR_MIN }
+    }
+}
+
+impl Ways {
+    /// Which of both messages of a length belong to.
+    pub fn of(len: u64) -> usize {
+        usize::from(len > EAGER_BYTES_MAX)
+    }
+
+    /// Whether messages are being sent to find out which way is faster.
+    fn tries_sending(&self) -> bool {
+        matches!(&self.fetching, Fetching::Tried(trials) if trials.sends())
+    }
+
+    fn settle(&mut self, crowded: bool) {
+        if let Fetching::Tried(trials) = self.fetching {
+            self.fetching = trials.outcome(crowded, self.hold_for);
+            if !matches!(self.fetching, Fetching::Tried(_)) {
+                let most = if crowded { HOLDS_FOR_MAX_CROWDED } else { HOLDS_FOR_MAX };
+                self.hold_for = (2 * self.hold_for).min(most);
+            }
+        }
+    }
+}
+
+/// Picoseconds for a byte.
+fn each_byte(bytes: usize, time: Duration) -> u64 {
+    (time.as_nanos() * 1000 / bytes.max(1) as u128) as u64
 }
 
 impl Default for Fetching {
@@ -141,7 +237,7 @@ struct Measured {
 
 impl Measured {
     fn add(&mut self, bytes: usize, time: Duration) {
-        let each = (time.as_nanos() * 1000 / bytes.max(1) as u128) as u64;
+        let each = each_byte(bytes, time);
         self.sum = if self.messages > 0 { self.sum.saturating_add(each) } else { 0 };
         self.messages += 1;
         self.best = Some(self.best.map_or(each, |best| best.min(each)));
@@ -151,7 +247,8 @@ impl Measured {
     /// accident. In a crowd it is not: a message that is sent takes as many turns of others as its sender and its receiver wait for each other.
     fn cost(&self, crowded: bool) -> Option<u64> {
         let mean = self.sum / u64::from(self.messages.saturating_sub(1).max(1));
-        self.best.map(|best| if crowded { mean } else { best }).filter(|_| self.messages >= TRIALS)
+        let (cost, trials) = if crowded { (mean, TRIALS_CROWDED) } else { (self.best?, TRIALS) };
+        (self.messages >= trials).then_some(cost)
     }
 }
 
@@ -183,9 +280,9 @@ impl Trials {
         self.sent.add(len, now - since);
     }
 
-    /// Whether it is clear already that fetching is no better: the fastest of the first few did not come faster, and no crowd makes that an accident.
+    /// Whether it is clear already that fetching is no better: the fastest of the first ones did not come faster, and no crowd makes that an accident.
     fn is_lost(&self) -> bool {
-        let some = |measured: &Measured| measured.best.filter(|_| measured.messages >= IN_A_ROW);
+        let some = |measured: &Measured| measured.best.filter(|_| measured.messages >= ENOUGH);
         matches!((some(&self.fetched), some(&self.sent)), (Some(fetched), Some(sent)) if fetched >= sent)
     }
 
@@ -196,12 +293,25 @@ impl Trials {
             return Fetching::Bad(until);
         }
         match (self.fetched.cost(crowded), self.sent.cost(crowded)) {
-            (Some(fetched), Some(sent)) if fetched.saturating_mul(4) < sent.saturating_mul(3) => {
-                Fetching::Good(until)
+            (Some(fetched), Some(sent)) if fetched.saturating_mul(8) < sent.saturating_mul(7) => {
+                Fetching::Good(Found { until, sent, slower: 0 })
             }
             (Some(_), Some(_)) => Fetching::Bad(until),
             _ => Fetching::Tried(self),
         }
+    }
+}
+
+impl TagPeer {
+    /// Whether it does not fetch messages of this length now.
+    fn declines(&self, len: u64) -> bool {
+        self.declines[Ways::of(len)].is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Whether it may fetch what could be sent unasked, as far as that is known.
+    #[cold]
+    pub(super) fn may_fetch(&self, len: u64) -> bool {
+        self.may_fetch != Some(false) && !self.declines(len)
     }
 }
 
@@ -234,8 +344,15 @@ impl Tagged {
         copy_from(endpoint, from, address, len, into) == Fetched::Whole
     }
 
-    /// Where the receiver finds a message that is offered to it.
-    pub(super) fn shown(&self, endpoint: &Endpoint, to: Peer, len: u64, source: &Source) -> Shown {
+    /// Where the receiver finds a message that is offered to it, which may be one that could go `unasked`.
+    pub(super) fn shown(
+        &self,
+        endpoint: &Endpoint,
+        to: Peer,
+        len: u64,
+        unasked: bool,
+        source: &Source,
+    ) -> Shown {
         let is_neighbour = to != endpoint.me && matches!(endpoint.peers[to.index()].tx, Tx::Ring(_));
         if len < FETCH_BYTES_MIN || !is_neighbour {
             return Shown::default();
@@ -244,13 +361,67 @@ impl Tagged {
             Source::Gather(gather) => gather.region(),
             _ => None,
         };
-        let declines = self.peers[to.index()].declines_fetching.is_some_and(|until| Instant::now() < until);
-        // What can go before it is asked for is there sooner than it could be fetched, and keeps nobody waiting.
-        let address = match self.shows_buffers && len > EAGER_BYTES_MAX && !declines {
+        let peer = &self.peers[to.index()];
+        // In a crowd, what can go before it is asked for had better: then it keeps nobody waiting.
+        let is_between = (WHOLE_NEAR_BYTES_MAX as u64 + 1..=EAGER_BYTES_MAX).contains(&len);
+        let is_worth = match is_between {
+            true => peer.may_fetch == Some(true),
+            false => self.shows_buffers && len > EAGER_BYTES_MAX,
+        };
+        let address = match is_worth && !peer.declines(len) {
             true => source.address(len as usize).unwrap_or(0),
             false => 0,
         };
-        Shown { address, region }
+        let instead = address != 0 && is_between && unasked && self.affords(to, len);
+        Shown { address, instead, region }
+    }
+
+    /// Whether the credit of a peer is enough for a message that it keeps.
+    pub(super) fn affords(&self, to: Peer, len: u64) -> bool {
+        self.peers[to.index()].charged + len + KEEP_BYTES <= self.credit
+    }
+
+    /// Finds out whether a neighbour may fetch what is not long enough to be offered anyway, by whether we could fetch from it: who cannot fetch
+    /// what it did not ask for keeps its sender waiting.
+    pub(super) fn find_out(&mut self, endpoint: &Endpoint, to: Peer, len: u64) {
+        let is_first = len > WHOLE_NEAR_BYTES_MAX as u64 && self.peers[to.index()].may_fetch.is_none();
+        if is_first && endpoint.is_neighbour(to) {
+            let shows = self.shows_buffers && !self.crowded;
+            // Who has not connected to us yet may do so later.
+            let pid = endpoint.peers[to.index()].process;
+            self.peers[to.index()].may_fetch = if shows { pid.map(is_allowed) } else { Some(false) };
+        }
+    }
+
+    /// An offer came that nobody has asked for.
+    pub(super) fn note_unasked(&mut self, shown: Shown) {
+        if shown.instead {
+            self.unasked.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// Fetches, when it is time, what was offered instead of being sent unasked, and keeps it.
+    #[cold]
+    pub(super) fn fetch_unasked(&mut self, endpoint: &mut Endpoint) {
+        if self.unasked.is_none_or(|since| since.elapsed() < UNASKED_MAX) {
+            return;
+        }
+        self.unasked = None;
+        let peers = &mut self.peers;
+        self.waiting.for_each(|from, message| {
+            let &mut Unexpected::Offer { request, len, shown, .. } = message else { return };
+            let Some(pid) = endpoint.peers[from.index()].process else { return };
+            if !shown.instead {
+                return;
+            }
+            let (mut bytes, mut place) = (vec![0; len as usize], Places::default());
+            place.push(WireMut::new(&mut bytes));
+            if fetch(pid, shown.address, place).is_ok() {
+                let _ = endpoint.tell(from, MATCHED, request);
+                peers[from.index()].offers = peers[from.index()].offers.saturating_sub(1);
+                *message = Unexpected::Whole(bytes);
+            }
+        });
     }
 
     /// Copies the first `len` bytes of a message from where its sender has them, if that can be.
@@ -265,10 +436,11 @@ impl Tagged {
         if shown.region.is_some_and(|(key, at)| copy_out(endpoint, key, at, len, sink)) {
             return Fetched::Whole;
         }
-        self.fetching = self.fetching.now();
+        let ways = &mut self.ways[Ways::of(len as u64)];
+        ways.fetching = ways.fetching.now();
         match shown.address {
             0 => Fetched::Unfit,
-            _ if self.tries_sending() => Fetched::Unfit,
+            _ if ways.tries_sending() => Fetched::Unfit,
             address => self.fetch(endpoint, from, address, len, sink),
         }
     }
@@ -282,32 +454,33 @@ impl Tagged {
         len: usize,
         sink: &mut Sink,
     ) -> Fetched {
-        match &mut self.fetching {
-            Fetching::Good(_) => copy_from(endpoint, from, address, len, sink),
+        let (started, ways) = (Instant::now(), &mut self.ways[Ways::of(len as u64)]);
+        match &mut ways.fetching {
             Fetching::Bad(until) => Fetched::Never(*until),
             Fetching::Never => never(),
+            Fetching::Good(found) => {
+                let fetched = copy_from(endpoint, from, address, len, sink);
+                if found.is_over(len, started.elapsed()) {
+                    ways.fetching = Fetching::default();
+                }
+                fetched
+            }
             Fetching::Tried(trials) => {
-                let started = Instant::now();
                 let fetched = copy_from(endpoint, from, address, len, sink);
                 match fetched {
                     Fetched::Whole => trials.fetched.add(len, started.elapsed()),
-                    Fetched::Never(_) => self.fetching = Fetching::Never,
-                    _ => {}
+                    Fetched::Never(_) => ways.fetching = Fetching::Never,
+                    Fetched::Unfit => {}
                 }
-                self.settle_fetching();
+                ways.settle(self.crowded);
                 fetched
             }
         }
     }
 
-    /// Whether messages are being sent to find out which way is faster.
-    fn tries_sending(&self) -> bool {
-        matches!(&self.fetching, Fetching::Tried(trials) if trials.sends())
-    }
-
     /// A message of `len` bytes is being sent though it could be fetched.
     pub(super) fn sending_begins(&mut self, request: Request, len: usize) {
-        if let Fetching::Tried(trials) = &mut self.fetching {
+        if let Fetching::Tried(trials) = &mut self.ways[Ways::of(len as u64)].fetching {
             trials.begins(request, len);
         }
     }
@@ -315,17 +488,10 @@ impl Tagged {
     /// All of a message has come that was sent.
     #[inline]
     pub(super) fn sending_ends(&mut self, request: Request) {
-        if let Fetching::Tried(trials) = &mut self.fetching {
-            trials.ends(request);
-            self.settle_fetching();
-        }
-    }
-
-    fn settle_fetching(&mut self) {
-        if let Fetching::Tried(trials) = self.fetching {
-            self.fetching = trials.outcome(self.crowded, self.fetching_holds_for);
-            if !matches!(self.fetching, Fetching::Tried(_)) {
-                self.fetching_holds_for = (2 * self.fetching_holds_for).min(HOLDS_FOR_MAX);
+        for ways in &mut self.ways {
+            if let Fetching::Tried(trials) = &mut ways.fetching {
+                trials.ends(request);
+                ways.settle(self.crowded);
             }
         }
     }
@@ -396,8 +562,10 @@ mod tests {
         for crowded in [false, true] {
             let (outcome, order) = try_both(3000, 7000, crowded, 1);
             assert!(matches!(outcome, Fetching::Good(_)), "{outcome:?}");
-            assert_eq!(order, "ssssffffssssffffssssffff");
-            assert!(matches!(try_both(7000, 3000, crowded, 1).0, Fetching::Bad(_)));
+            assert_eq!(order, "ssssffff".repeat(if crowded { 3 } else { 6 }));
+            let (outcome, order) = try_both(7000, 3000, crowded, 1);
+            assert!(matches!(outcome, Fetching::Bad(_)), "{outcome:?}");
+            assert_eq!(order, "ssssffff".repeat(if crowded { 3 } else { 4 }));
             assert!(matches!(try_both(6900, 7000, crowded, 1).0, Fetching::Bad(_)), "in doubt they are sent");
         }
     }
@@ -409,10 +577,22 @@ mod tests {
     }
 
     #[test]
+    fn what_was_found_out_ends_when_messages_are_slow() {
+        let mut found = Found { until: Instant::now(), sent: 100, slower: 0 };
+        let mut fetch = |nanos| found.is_over(64_000, Duration::from_nanos(nanos));
+        for _ in 0..3 {
+            assert!(!fetch(8_100) && !fetch(9_000) && !fetch(20_000) && !fetch(8_000), "not in a row");
+        }
+        assert!(!fetch(8_100) && !fetch(8_100) && !fetch(8_100) && fetch(8_100));
+    }
+
+    #[test]
     fn what_was_found_out_holds_for_some_time() {
         let (now, hour) = (Instant::now(), Duration::from_secs(3600));
         assert!(matches!(Fetching::Bad(now + hour).now(), Fetching::Bad(_)));
-        assert_eq!(Fetching::Good(now - Duration::from_millis(1)).now(), Fetching::default());
+        let found = |until| Fetching::Good(Found { until, sent: 100, slower: 0 });
+        assert_eq!(found(now - Duration::from_millis(1)).now(), Fetching::default());
+        assert_eq!(found(now + hour).now(), found(now + hour));
         assert_eq!(Fetching::Never.now(), Fetching::Never);
         assert_eq!((Fetched::Whole.never_for(), Fetched::Unfit.never_for()), (0, 0));
         assert!(Fetched::Never(now).never_for() > 0 && until(u64::MAX).is_some());

@@ -496,6 +496,15 @@ impl<T> Waiting<T> {
         })?;
         self.take_at(at).map(|(_, _, message)| message)
     }
+
+    /// Looks at all messages, in order of arrival in each context; they may become others where they stand.
+    pub fn for_each(&mut self, mut look: impl FnMut(Peer, &mut T)) {
+        for &at in self.order.values() {
+            let node = &mut self.nodes[at as usize];
+            let from = node.link.peer();
+            node.value.iter_mut().for_each(|message| look(from, message));
+        }
+    }
 }
 
 #[cfg(test)]

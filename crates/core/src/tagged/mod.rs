@@ -2,8 +2,8 @@
 //!
 //! Short messages go at once and are matched, or kept, where they arrive; those of some length in several packets, so that
 //! one is taken out while the next is put in. Long ones are offered first, with their beginning; the rest follows when the
-//! receive is there, straight from the sender's buffer into the receiver's; a neighbour's can also be fetched out of its buffer. What a receiver keeps
-//! of messages nobody has asked for is bounded by credit: a sender without credit offers its message without any bytes of it.
+//! receive is there, straight from the sender's buffer into the receiver's; a neighbour's can also be fetched out of its buffer, and then those of some
+//! length are offered too. What a receiver keeps of messages nobody has asked for is bounded by credit: a sender without credit offers its message without any bytes of it.
 //!
 //! Order: messages between two endpoints in one context are matched in the order in which they were sent.
 //!
@@ -42,7 +42,7 @@ pub use requests::{Failure, Note, Request, Status};
 pub use send::{Mode, Sent};
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use barewire_sys::wirebuf::Places;
 
@@ -50,7 +50,7 @@ use crate::endpoint::Endpoint;
 use crate::incoming::{Ahead, Deliver, Flow, Incoming};
 use crate::stream::Sending;
 use crate::{Peer, Port};
-use fetch::Fetching;
+use fetch::Ways;
 use matching::{Posted, Waiting};
 use parts::{Spares, Stream};
 use receive::{Unexpected, take_credit};
@@ -136,10 +136,10 @@ pub struct Tagged {
     credit: u64,
     /// Neighbours may read the buffers of long sends.
     shows_buffers: bool,
-    /// Whether reading neighbours' buffers is any good.
-    fetching: Fetching,
-    /// For how long what is found out about that next will hold.
-    fetching_holds_for: Duration,
+    /// Whether reading neighbours' buffers is any good, for either kind of length.
+    ways: [Ways; 2],
+    /// Since when there may be offers that nobody has asked for of messages that could have been sent.
+    unasked: Option<Instant>,
     /// Whether others may need this processor.
     crowded: bool,
 }
@@ -157,8 +157,10 @@ struct TagPeer {
     offers: u32,
     /// How many of our offers it has not answered.
     offered: u32,
-    /// Until then it does not fetch our long messages.
-    declines_fetching: Option<Instant>,
+    /// Until then it does not fetch our long messages, of either kind of length.
+    declines: [Option<Instant>; 2],
+    /// Whether it may at all, as far as that is known.
+    may_fetch: Option<bool>,
     /// Its short messages of which more packets are to come, or that were put together and wait: few at a time.
     streams: Vec<Stream>,
     /// Sends that have not found room yet, in order.
@@ -190,8 +192,8 @@ impl Tagged {
             spares: Spares::default(),
             credit: endpoint.config.credit_bytes as u64,
             shows_buffers: false,
-            fetching: Fetching::default(),
-            fetching_holds_for: fetch::HOLDS_FOR_MIN,
+            ways: Default::default(),
+            unasked: None,
             crowded: !endpoint.patience.is_alone(),
         }
     }
@@ -480,7 +482,10 @@ impl Tagged {
     /// Whether anything has found no room.
     #[inline(always)]
     fn has_to_advance(&self) -> bool {
-        !self.queued.is_empty() || !self.pushing.is_empty() || !self.ending.is_empty()
+        !self.queued.is_empty()
+            || !self.pushing.is_empty()
+            || !self.ending.is_empty()
+            || self.unasked.is_some()
     }
 
     #[cold]
@@ -494,6 +499,7 @@ impl Tagged {
         for sending in std::mem::take(&mut self.ending) {
             self.end_early(endpoint, sending);
         }
+        self.fetch_unasked(endpoint);
     }
 }
 

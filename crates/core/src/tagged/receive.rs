@@ -53,13 +53,12 @@ pub(crate) enum Unexpected {
 }
 
 impl Unexpected {
-    /// What its sender was charged for it; an offer without bytes is counted, not charged.
+    /// What its sender was charged for it; an offer without bytes is counted, and not charged unless it is instead of the message.
     pub fn charge(&self) -> u64 {
         match self {
             Unexpected::Whole(bytes) => bytes.len() as u64 + KEEP_BYTES,
             Unexpected::Parts { len, .. } => len.saturating_add(KEEP_BYTES),
-            Unexpected::Offer { told, .. } if told.is_empty() => 0,
-            Unexpected::Offer { told, .. } => told.len() as u64 + KEEP_BYTES,
+            Unexpected::Offer { len, shown, told, .. } => shown.charge(*len, told.len() as u64),
         }
     }
 
@@ -291,10 +290,7 @@ impl Tagged {
         };
         if let Some(offer) = self.waiting.take_back(is_it) {
             self.release(from, &offer);
-            let Unexpected::Offer { told, .. } = offer else { return };
-            if !told.is_empty() {
-                self.give_back(endpoint, from, told.len() as u64 + KEEP_BYTES);
-            }
+            self.give_back(endpoint, from, offer.charge());
             let _ = endpoint.reply(from, RECALLED, wanted, &[]);
         }
     }
@@ -407,7 +403,7 @@ impl Tagged {
         if packet.read_words(&mut words) < words.len() || packet.read_words(&mut shown) < shown.len() {
             return Flow::Distrust;
         }
-        let ([request, len], shown) = (words, Shown::from_words(from, shown));
+        let ([request, len], shown) = (words, Shown::from_words(from, words[1], shown));
         let told = packet.remaining() as u64;
         if told > len {
             return Flow::Distrust;
@@ -416,14 +412,13 @@ impl Tagged {
             Some(slot) => {
                 let Some(mut sink) = self.requests.take_sink(slot) else { return Flow::Continue };
                 sink.take(0, &mut packet);
-                if told > 0 {
-                    self.give_back(endpoint, from, told + KEEP_BYTES);
-                }
+                self.give_back(endpoint, from, shown.charge(len, told));
                 let offer = Offer { request, len, shown, base: told };
                 self.accept(endpoint, slot, from, envelope.tag, offer, sink);
                 Flow::Continue
             }
             None => {
+                self.note_unasked(shown);
                 self.keep(from, envelope, Unexpected::Offer { request, len, shown, told: packet.to_vec() })
             }
         }

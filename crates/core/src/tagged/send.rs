@@ -4,7 +4,7 @@ use barewire_sys::userbuf::UserBuf;
 use barewire_sys::wirebuf::{Fill, WireMut, WireRef};
 
 use super::body::Source;
-use super::fetch::{Shown, until};
+use super::fetch::{Shown, Ways, until};
 use super::matching::Envelope;
 use super::requests::{Request, State, Status};
 use super::{
@@ -69,10 +69,11 @@ const ENDING_MAX: usize = 1 << 16;
 /// Bytes that open an offer: the sender's request, the message's length, and where its buffer is if it may be fetched.
 const OFFER_PREFIX: usize = 8 * (2 + Shown::WORDS);
 
-/// Whether a message goes in one packet rather than in pieces.
+/// Whether a message goes in one packet rather than in pieces. In a stream longer ones do, unless there `is_better`.
 #[inline(always)]
-fn goes_whole(endpoint: &Endpoint, to: Peer, len: u64) -> bool {
-    let near = || endpoint.is_neighbour(to) && (len <= WHOLE_NEAR_BYTES_MAX as u64 || !endpoint.answers(to));
+fn goes_whole(endpoint: &Endpoint, to: Peer, len: u64, is_better: impl Fn() -> bool) -> bool {
+    let streams = || !endpoint.answers(to) && !is_better();
+    let near = || endpoint.is_neighbour(to) && (len <= WHOLE_NEAR_BYTES_MAX as u64 || streams());
     len <= WHOLE_BYTES_MAX as u64 || (len <= WHOLE_STREAMED_BYTES_MAX as u64 && near())
 }
 
@@ -171,7 +172,11 @@ impl Tagged {
     ) -> Result<bool, SendError> {
         let Some(peer) = self.peers.get_mut(to.index()) else { return Err(SendError::NoSuchPeer(to)) };
         let charge = len + KEEP_BYTES;
-        if !goes_whole(endpoint, to, len) || !peer.queue.is_empty() || peer.charged + charge > self.credit {
+        let is_shown = || peer.may_fetch(len);
+        if !goes_whole(endpoint, to, len, is_shown)
+            || !peer.queue.is_empty()
+            || peer.charged + charge > self.credit
+        {
             return Ok(false);
         }
         match endpoint.send_filled(to, EAGER, envelope.to_imm(), len as usize, fill) {
@@ -196,6 +201,7 @@ impl Tagged {
     ) -> Result<Sent, SendError> {
         endpoint.peer_mut(to)?;
         let mut source = source;
+        self.find_out(endpoint, to, len);
         if mode == Mode::Standard && self.goes_in_pieces(endpoint, to, len, &source) {
             match begin_in_pieces(endpoint, to, envelope, len, &mut source) {
                 Ok(sending) => {
@@ -228,8 +234,8 @@ impl Tagged {
             && endpoint.is_neighbour(to)
             && peer.queue.is_empty()
             && peer.pushing.is_empty()
-            && peer.charged + len + KEEP_BYTES <= self.credit
-            && !self.shown(endpoint, to, len, source).is_any()
+            && self.affords(to, len)
+            && !self.shown(endpoint, to, len, true, source).is_any()
     }
 
     /// Sends what is queued for a peer, in order, as far as there is room.
@@ -253,12 +259,12 @@ impl Tagged {
         let (envelope, mode, len) = (*envelope, *mode, *len);
         // How it goes depends on whether the receiver is a neighbour, which shows once it is connected. Should it be gone, its loss ends the send.
         let _ = endpoint.peer_mut(to);
-        let shown = self.shown(endpoint, to, len, source);
+        let shown = self.shown(endpoint, to, len, mode == Mode::Standard, source);
         // What the receiver may keep of it; `None` if not even an empty message.
         let affordable = self.credit.checked_sub(self.peers[to.index()].charged + KEEP_BYTES);
         let at_once = mode == Mode::Standard && len <= EAGER_BYTES_MAX && !shown.is_any();
         if at_once && affordable.is_some_and(|most| len <= most) {
-            return match goes_whole(endpoint, to, len) && len <= endpoint.message_max(to) as u64 {
+            return match goes_whole(endpoint, to, len, || false) && len <= endpoint.message_max(to) as u64 {
                 true => self.push_whole(endpoint, to, request),
                 false => self.push_begin(endpoint, to, request),
             };
@@ -279,9 +285,7 @@ impl Tagged {
         });
         if sent.is_ok() {
             self.peers[to.index()].offered += 1;
-            if told > 0 {
-                self.peers[to.index()].charged += told + KEEP_BYTES;
-            }
+            self.peers[to.index()].charged += shown.charge(len, told);
             if let Some(State::Queued { source, .. }) = self.requests.replace(request, State::Done) {
                 let offered = State::Offered { to, tag: envelope.tag, len, told, shown, source };
                 self.requests.replace(request, offered);
@@ -333,7 +337,7 @@ impl Tagged {
         match self.requests.get(request) {
             Some(State::Offered { to, len, told, .. }) if *to == from && (*told..=*len).contains(&limit) => {
                 if never_for > 0 {
-                    self.peers[from.index()].declines_fetching = until(never_for);
+                    self.peers[from.index()].declines[Ways::of(*len)] = until(never_for);
                 }
             }
             _ => return self.decline(endpoint, from, theirs),

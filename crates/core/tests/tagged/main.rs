@@ -101,6 +101,57 @@ impl Rank {
     }
 }
 
+/// So often that whichever way is the faster has been found.
+const OFTEN: u64 = 150;
+
+#[test]
+fn messages_of_some_length_meet_head_on() {
+    run_in_both_ways(2, &Config::default(), |mut rank| {
+        let (me, other) = (u64::from(rank.ep.me().0), Peer(1 - rank.ep.me().0));
+        for round in 0..OFTEN {
+            for len in [20_000, 65_536, 262_144] {
+                let salt = round * 10 + len as u64;
+                rank.send(other, 1, &pattern(len, salt + me));
+                let (status, got) = rank.receive(Some(other), Some(1), len);
+                assert_eq!((status.len, status.failure), (len as u64, None));
+                assert!(got == pattern(len, salt + 1 - me), "{len} bytes, round {round}");
+            }
+        }
+        rank.meet();
+    });
+}
+
+#[test]
+fn what_nobody_has_asked_for_comes_in_order_however_it_comes() {
+    run_in_both_ways(2, &Config::default(), |mut rank| {
+        let other = Peer(1 - rank.ep.me().0);
+        let lens = |round: u64| [40_000, 3, 200_000, 70_000].map(|len: usize| len + round as usize);
+        for round in 0..OFTEN {
+            if rank.ep.me() == Peer(0) {
+                let sent =
+                    lens(round).map(|len| rank.start_send(other, 5, Mode::Standard, &pattern(len, round)));
+                sent.into_iter().for_each(|sent| rank.finish_send(sent));
+                rank.receive(Some(other), Some(6), 0);
+            } else {
+                // All of them wait before the first is asked for, in some rounds long enough to be taken meanwhile.
+                let (from, tag) = (Some(other), Some(5));
+                let since = std::time::Instant::now();
+                while since.elapsed() < Duration::from_micros(round % 3 * 30) {
+                    rank.ep.progress(&mut rank.tagged, usize::MAX);
+                    rank.tagged.advance(&mut rank.ep);
+                }
+                for len in lens(round) {
+                    let (status, got) = rank.receive(from, tag, 300_000);
+                    assert_eq!((status.len, status.failure), (len as u64, None), "round {round}");
+                    assert!(got == pattern(len, round), "{len} bytes, round {round}");
+                }
+                rank.send(other, 6, b"");
+            }
+        }
+        rank.meet();
+    });
+}
+
 const LENGTHS: [usize; 9] = [0, 1, 8, 1000, 4096, 16 << 10, (16 << 10) + 1, 200_000, 3_000_001];
 
 #[test]
