@@ -13,8 +13,7 @@ use barewire_sys::wirebuf::{Places, WireMut};
 use super::body::{Sink, Source};
 use super::receive::Unexpected;
 use super::{
-    EAGER_BYTES_MAX, FETCH_BYTES_MIN, KEEP_BYTES, MATCHED, REST, Request, TagPeer, Tagged,
-    WHOLE_NEAR_BYTES_MAX,
+    EAGER_BYTES_MAX, FETCH_BYTES_MIN, KEEP_BYTES, MATCHED, REST, Request, SHOWN_BYTES_MIN, TagPeer, Tagged,
 };
 use crate::Peer;
 use crate::endpoint::Endpoint;
@@ -36,6 +35,8 @@ const HOLDS_FOR_MIN: Duration = Duration::from_millis(500);
 const HOLDS_FOR_MAX: Duration = Duration::from_secs(2);
 const HOLDS_FOR_MAX_CROWDED: Duration = Duration::from_secs(10);
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 3600);
+/// What it takes about to offer a message that could have been sent unasked, and to say that it has been fetched.
+const ASKING: Duration = Duration::from_nanos(500);
 /// Messages in a row that took longer to fetch than sending takes, until both are tried again.
 const SLOWER_MAX: u32 = 4;
 /// An offer that could have been sent unasked is fetched and kept when nobody has asked for it for so long: its sender may be waiting.
@@ -363,7 +364,7 @@ impl Tagged {
         };
         let peer = &self.peers[to.index()];
         // In a crowd, what can go before it is asked for had better: then it keeps nobody waiting.
-        let is_between = (WHOLE_NEAR_BYTES_MAX as u64 + 1..=EAGER_BYTES_MAX).contains(&len);
+        let is_between = (SHOWN_BYTES_MIN..=EAGER_BYTES_MAX).contains(&len);
         let is_worth = match is_between {
             true => peer.may_fetch == Some(true),
             false => self.shows_buffers && len > EAGER_BYTES_MAX,
@@ -384,7 +385,7 @@ impl Tagged {
     /// Finds out whether a neighbour may fetch what is not long enough to be offered anyway, by whether we could fetch from it: who cannot fetch
     /// what it did not ask for keeps its sender waiting.
     pub(super) fn find_out(&mut self, endpoint: &Endpoint, to: Peer, len: u64) {
-        let is_first = len > WHOLE_NEAR_BYTES_MAX as u64 && self.peers[to.index()].may_fetch.is_none();
+        let is_first = len >= SHOWN_BYTES_MIN && self.peers[to.index()].may_fetch.is_none();
         if is_first && endpoint.is_neighbour(to) {
             let shows = self.shows_buffers && !self.crowded;
             // Who has not connected to us yet may do so later.
@@ -455,12 +456,13 @@ impl Tagged {
         sink: &mut Sink,
     ) -> Fetched {
         let (started, ways) = (Instant::now(), &mut self.ways[Ways::of(len as u64)]);
+        let took = || started.elapsed() + if len as u64 <= EAGER_BYTES_MAX { ASKING } else { Duration::ZERO };
         match &mut ways.fetching {
             Fetching::Bad(until) => Fetched::Never(*until),
             Fetching::Never => never(),
             Fetching::Good(found) => {
                 let fetched = copy_from(endpoint, from, address, len, sink);
-                if found.is_over(len, started.elapsed()) {
+                if found.is_over(len, took()) {
                     ways.fetching = Fetching::default();
                 }
                 fetched
@@ -468,7 +470,7 @@ impl Tagged {
             Fetching::Tried(trials) => {
                 let fetched = copy_from(endpoint, from, address, len, sink);
                 match fetched {
-                    Fetched::Whole => trials.fetched.add(len, started.elapsed()),
+                    Fetched::Whole => trials.fetched.add(len, took()),
                     Fetched::Never(_) => ways.fetching = Fetching::Never,
                     Fetched::Unfit => {}
                 }

@@ -81,6 +81,8 @@ const WHOLE_BYTES_MAX: usize = 8 << 10;
 const WHOLE_NEAR_BYTES_MAX: usize = 16 << 10;
 /// The same in a stream. One that answers is waited for, and there sooner if it is read while it is written.
 const WHOLE_STREAMED_BYTES_MAX: usize = 32 << 10;
+/// Shortest message that may be offered instead of being sent unasked, to be fetched.
+const SHOWN_BYTES_MIN: u64 = 16 << 10;
 /// Shortest message that is worth fetching.
 ///
 /// ```

@@ -8,7 +8,7 @@ use super::fetch::{Shown, Ways, until};
 use super::matching::Envelope;
 use super::requests::{Request, State, Status};
 use super::{
-    EAGER, EAGER_BYTES_MAX, KEEP_BYTES, OFFER, OFFERS_MAX, REST, Tagged, WHOLE_BYTES_MAX,
+    EAGER, EAGER_BYTES_MAX, KEEP_BYTES, OFFER, OFFERS_MAX, REST, SHOWN_BYTES_MIN, Tagged, WHOLE_BYTES_MAX,
     WHOLE_NEAR_BYTES_MAX, WHOLE_STREAMED_BYTES_MAX,
 };
 use crate::Peer;
@@ -69,11 +69,11 @@ const ENDING_MAX: usize = 1 << 16;
 /// Bytes that open an offer: the sender's request, the message's length, and where its buffer is if it may be fetched.
 const OFFER_PREFIX: usize = 8 * (2 + Shown::WORDS);
 
-/// Whether a message goes in one packet rather than in pieces. In a stream longer ones do, unless there `is_better`.
+/// Whether a message goes in one packet rather than in pieces, or another way that `is_better`.
 #[inline(always)]
 fn goes_whole(endpoint: &Endpoint, to: Peer, len: u64, is_better: impl Fn() -> bool) -> bool {
-    let streams = || !endpoint.answers(to) && !is_better();
-    let near = || endpoint.is_neighbour(to) && (len <= WHOLE_NEAR_BYTES_MAX as u64 || streams());
+    let fits = || len <= WHOLE_NEAR_BYTES_MAX as u64 || !endpoint.answers(to);
+    let near = || endpoint.is_neighbour(to) && fits() && (len < SHOWN_BYTES_MIN || !is_better());
     len <= WHOLE_BYTES_MAX as u64 || (len <= WHOLE_STREAMED_BYTES_MAX as u64 && near())
 }
 
