@@ -14,7 +14,7 @@ use barewire::core::boot::{self, Environment};
 use barewire::core::region::{Key, Memory, RegionError, Rights, Who};
 use barewire::core::shared::Shared;
 use barewire::core::tagged::{
-    Envelope, Failure, Mode, Received, Request, Sent, Sink, Source, Status, Tagged, Want,
+    Envelope, Failure, Mode, Received, Request, SHOWN_BYTES_MIN, Sent, Sink, Source, Status, Tagged, Want,
 };
 use barewire::core::wait::Waiting;
 use barewire::core::{Ahead, Deliver, Endpoint, Flow, Incoming, Peer, Port, SendError, WaitError};
@@ -243,6 +243,13 @@ impl Net {
             }
             self.tasks.run(self);
         }
+    }
+
+    /// Whether a message to a peer is fetched rather than sent, or that is being tried.
+    #[inline]
+    pub fn is_fetched(&self, to: Peer, len: usize) -> bool {
+        len as u64 >= SHOWN_BYTES_MIN
+            && self.with(|endpoint, layer| layer.tagged.is_fetched(endpoint, to, len as u64)).unwrap_or(false)
     }
 
     /// Zeroed memory that all processes of a communicator have in common, and the key to it; none where they are on several

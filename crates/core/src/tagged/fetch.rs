@@ -377,6 +377,22 @@ impl Tagged {
         Shown { address, instead, region }
     }
 
+    /// Whether messages of a length to a peer are fetched rather than sent, or both are being tried. What they are sent to it another way for,
+    /// because that is faster than sending, may then not be.
+    ///
+    /// ```
+    /// use barewire_core::{Config, Endpoint, job::Job, tagged::Tagged};
+    /// let endpoint = Endpoint::open(Job::alone().unwrap(), Config::default()).unwrap();
+    /// let mut tagged = Tagged::new(&endpoint);
+    /// tagged.show_buffers();
+    /// assert!(!tagged.is_fetched(&endpoint, endpoint.me(), 1 << 20), "nobody fetches from itself");
+    /// ```
+    pub fn is_fetched(&mut self, endpoint: &Endpoint, to: Peer, len: u64) -> bool {
+        self.find_out(endpoint, to, len);
+        let peer = &self.peers[to.index()];
+        len >= SHOWN_BYTES_MIN && peer.may_fetch == Some(true) && !peer.declines(len)
+    }
+
     /// Whether the credit of a peer is enough for a message that it keeps.
     pub(super) fn affords(&self, to: Peer, len: u64) -> bool {
         self.peers[to.index()].charged + len + KEEP_BYTES <= self.credit

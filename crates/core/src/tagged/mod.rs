@@ -82,7 +82,12 @@ const WHOLE_NEAR_BYTES_MAX: usize = 16 << 10;
 /// The same in a stream. One that answers is waited for, and there sooner if it is read while it is written.
 const WHOLE_STREAMED_BYTES_MAX: usize = 32 << 10;
 /// Shortest message that may be offered instead of being sent unasked, to be fetched.
-const SHOWN_BYTES_MIN: u64 = 16 << 10;
+///
+/// ```
+/// use barewire_core::tagged::{FETCH_BYTES_MIN, SHOWN_BYTES_MIN};
+/// assert!(SHOWN_BYTES_MIN > FETCH_BYTES_MIN, "what waits to be fetched could have been there already");
+/// ```
+pub const SHOWN_BYTES_MIN: u64 = 16 << 10;
 /// Shortest message that is worth fetching.
 ///
 /// ```

@@ -5,17 +5,27 @@ use super::{Call, Data, Reducer};
 use crate::boundary::Scratch;
 use barewire::mpi::error::Result;
 
-/// Everybody's data to its place at everybody; a rank's own is in its place already.
+/// Everybody's data to its place at everybody; a rank's own is in its place already if it has none elsewhere.
 ///
 /// Round the ring: each rank passes on what it received last.
-pub(crate) async fn allgather(call: &Call, places: &[Data]) -> Result<()> {
+pub(crate) async fn allgather(call: &Call, mine: Option<&Data>, places: &[Data]) -> Result<()> {
     let (rank, size) = (call.rank(), call.size());
     let (next, before) = ((rank + 1) % size, (rank + size - 1) % size);
-    for step in 0..size - 1 {
+    let mut copied = Ok(());
+    for step in 0..size.max(2) - 1 {
         let (gives, takes) = ((rank + size - step) % size, (rank + 2 * size - step - 1) % size);
-        call.exchange(next, &places[gives], before, &places[takes]).await?;
+        let mine = mine.filter(|_| step == 0);
+        let mut pending = Vec::with_capacity(2);
+        if size > 1 {
+            pending.push(call.start_receive(before, &places[takes]));
+            pending.push(call.start_send(next, mine.unwrap_or(&places[gives])));
+        }
+        if let Some(mine) = mine {
+            copied = mine.copy_to(&places[rank]);
+        }
+        call.finish_all(pending).await?;
     }
-    Ok(())
+    copied
 }
 
 /// From everybody to everybody its part, all at once, beginning with the neighbours so that nobody is everybody's first.

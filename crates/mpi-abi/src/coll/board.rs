@@ -113,6 +113,12 @@ pub(crate) fn of(call: &Call) -> Result<Option<&Board>> {
     Ok(comm.board.get_or_init(|| board).as_ref())
 }
 
+/// Whether a rank had better send so many bytes to all others than put them on a board: nobody else needs the processors, and they fetch it.
+pub(super) fn goes_by_messages(comm: &Comm, len: usize) -> bool {
+    let is_fetched = |to| comm.net.is_fetched(comm.peer(to), len);
+    !comm.net.crowded && (0..comm.group.size()).filter(|&to| to != comm.rank).all(is_fetched)
+}
+
 impl Board {
     /// Does a job, if it is one for the board; which it is depends only on what all ranks know.
     pub async fn run(&self, call: &Call, job: &Job) -> Option<Result<()>> {
@@ -127,7 +133,7 @@ impl Board {
             Job::Gather(mine, places, root) => turn.gather(mine.as_ref(), places, root.rank().ok()?).await,
             Job::Scatter(parts, mine, root) => turn.scatter(parts, mine.as_ref(), root.rank().ok()?).await,
             Job::Allgather(mine, places) if places.iter().all(|place| place.len() <= SLOT_DATA) => {
-                turn.mutual().allgather(mine.as_ref(), places)
+                turn.mutual().allgather(mine.as_ref(), places).await
             }
             Job::Alltoall(Some(parts), places) => turn.mutual().alltoall(parts, places).await,
             Job::Reduce(op, root) if fits(op) => turn.reduce(op, root.rank().ok()?),
@@ -510,7 +516,7 @@ impl<'a> Turn<'a> {
                 false => tree::bcast(self.call, data, root).await,
             };
         }
-        if data.len() <= BLOCKS_MAX {
+        if data.len() <= BLOCKS_MAX && !goes_by_messages(&self.call.comm, data.len()) {
             return self.give_blocks(data.len(), |at, wire| data.write_to(at as i64, wire));
         }
         let number = self.number();
@@ -524,7 +530,7 @@ impl<'a> Turn<'a> {
         if self.board.rank != root {
             let nothing = Data::none();
             let mine = mine.unwrap_or(&nothing);
-            if mine.len() <= SLOT_DATA {
+            if mine.len() <= SLOT_DATA && !self.call.is_fetched(root, mine.len()) {
                 self.give_data(number, mine)?;
                 self.leave(number);
                 return Ok(());
@@ -575,8 +581,10 @@ impl<'a> Turn<'a> {
     pub(super) fn give_parts(&self, number: u64, parts: &[Data], in_blocks: bool) -> Result<Given> {
         let table = table_bytes(parts.len());
         let total = parts.iter().fold(table, |total, part| total.saturating_add(part.len()));
-        if total > SLOT_DATA {
-            let (len, given) = match in_blocks {
+        let least = self.others().map(|to| parts[to].len()).min().unwrap_or(0);
+        let by_messages = goes_by_messages(&self.call.comm, least);
+        if total > SLOT_DATA || by_messages {
+            let (len, given) = match in_blocks && !by_messages {
                 true => (BY_BLOCKS, Given::InBlocks),
                 false => (BY_MESSAGES, Given::Sent),
             };
@@ -626,15 +634,26 @@ impl<'a> Turn<'a> {
         Ok(Gift::Here(part.expect("it is within what was given")))
     }
 
-    fn allgather(&self, mine: Option<&Data>, places: &[Data]) -> Result<()> {
+    async fn allgather(&self, mine: Option<&Data>, places: &[Data]) -> Result<()> {
         let (number, rank) = (self.number(), self.board.rank);
-        self.give_data(number, mine.unwrap_or(&places[rank]))?;
+        let given = mine.unwrap_or(&places[rank]);
+        let sends = match goes_by_messages(&self.call.comm, given.len()) {
+            true => {
+                self.give(number, BY_MESSAGES, |_| {})?;
+                self.others().map(|to| self.call.start_send(to, given)).collect()
+            }
+            false => {
+                self.give_data(number, given)?;
+                Vec::new()
+            }
+        };
         let mut outcome = mine.map_or(Ok(()), |mine| mine.copy_to(&places[rank]));
         for from in self.others() {
-            outcome = outcome.and(places[from].take(&mut self.gift_here(from, number)?));
+            outcome = outcome.and(self.take_part(from, self.gift(from, number), &places[from]).await);
         }
         self.leave_together(number);
-        outcome
+        let sent = self.call.finish_all(sends).await;
+        outcome.and(sent)
     }
 
     fn allreduce(&self, op: &Operation) -> Result<()> {

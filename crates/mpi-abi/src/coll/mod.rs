@@ -101,10 +101,7 @@ impl Job {
             Job::Bcast(data, root) => tree::bcast(call, data, root.rank()?).await,
             Job::Gather(mine, places, root) => tree::gather(call, mine.as_ref(), places, root.rank()?).await,
             Job::Scatter(parts, mine, root) => tree::scatter(call, parts, mine.as_ref(), root.rank()?).await,
-            Job::Allgather(mine, places) => {
-                mine.as_ref().map_or(Ok(()), |mine| mine.copy_to(&places[call.rank()]))?;
-                all::allgather(call, places).await
-            }
+            Job::Allgather(mine, places) => all::allgather(call, mine.as_ref(), places).await,
             Job::Alltoall(Some(parts), places) => all::alltoall(call, parts, places).await,
             Job::Alltoall(None, places) => all::alltoall_in_place(call, places).await,
             Job::Reduce(op, root) => tree::reduce(call, &op.reducer, &op.mine, &op.into, root.rank()?).await,
@@ -159,6 +156,15 @@ pub(crate) enum How {
 }
 
 impl How {
+    /// Does a call the short way, if it is to be done before it returns.
+    #[inline(always)]
+    pub fn at_once(&self, quick: impl FnOnce() -> Option<Result<()>>) -> Option<Result<()>> {
+        match self {
+            How::Now => quick(),
+            How::Later(_) | How::Again(..) => None,
+        }
+    }
+
     /// Does a job on a communicator.
     pub fn run(self, handle: MPI_Comm, job: Job) -> Result<()> {
         let comm = world().comm(handle)?;
@@ -249,6 +255,11 @@ impl Call {
         let source = source(data.memory, data.count, &data.datatype);
         let sent = self.comm.net.start_send(self.peer(to), envelope, Mode::Standard, source);
         sent.map_or_else(Pending::Failed, Pending::Out)
+    }
+
+    /// Whether what is sent to a rank is fetched, which nobody else needs the processors for.
+    fn is_fetched(&self, to: usize, len: usize) -> bool {
+        !self.comm.net.crowded && self.comm.net.is_fetched(self.peer(to), len)
     }
 
     fn start_receive(&self, from: usize, data: &Data) -> Pending {

@@ -2,7 +2,9 @@
 //!
 //! Each is what a board does for such data. None is the answer for everything else, errors included, which takes the long way.
 
-use super::board::{BLOCKS_MAX, Board, COMBINED_MAX, Gift, Turn, something_else, table_bytes};
+use super::board::{
+    BLOCKS_MAX, Board, COMBINED_MAX, Gift, Turn, goes_by_messages, something_else, table_bytes,
+};
 use super::entry::Even;
 use super::places::SLOT_DATA;
 use super::shares::{CHUNK, FETCHED_MIN, Shares};
@@ -75,6 +77,9 @@ pub(crate) fn bcast(comm: &CommRef, data: Even, root: c_int) -> Option<Result<()
     let board = board(comm)?;
     let bytes = data.bytes().filter(|bytes| bytes.len() <= BLOCKS_MAX)?;
     let root = usize::try_from(root).ok().filter(|&root| root < board.size)?;
+    if board.rank == root && goes_by_messages(comm, bytes.len()) {
+        return None;
+    }
     let call = call(comm);
     let turn = Turn::new(board, &call);
     if board.rank == root {
@@ -239,6 +244,9 @@ pub(crate) fn gather(comm: &CommRef, mine: Even, places: Even, root: c_int) -> O
     let root = usize::try_from(root).ok().filter(|&root| root < board.size)?;
     if board.rank != root {
         let given = mine.bytes().filter(|given| given.len() <= SLOT_DATA)?;
+        if !comm.net.crowded && comm.net.is_fetched(comm.peer(root), given.len()) {
+            return None;
+        }
         let call = call(comm);
         return Some(Turn::new(board, &call).give_only(given.len(), |wire| write(given, wire)));
     }
@@ -272,7 +280,7 @@ pub(crate) fn scatter(comm: &CommRef, parts: Even, mine: Even, root: c_int) -> O
         return Some(outcome);
     }
     let part = parts.bytes()?.len();
-    let total = parts_bytes(part, board.size)?;
+    let total = parts_bytes(part, board.size).filter(|_| !goes_by_messages(comm, part))?;
     let own = Even { memory: parts.memory.moved((root * part) as i64), ..parts };
     if !mine.memory.is_in_place() && !keep(own, mine.memory, mine.bytes()?.len())? {
         return None;
@@ -286,7 +294,7 @@ pub(crate) fn allgather(comm: &CommRef, mine: Even, places: Even) -> Option<Resu
     let board = board(comm)?;
     let place = places.bytes().filter(|place| place.len() <= SLOT_DATA)?.len();
     let own = places.memory.moved((board.rank * place) as i64);
-    if !keep(mine, own, place)? {
+    if goes_by_messages(comm, place) || !keep(mine, own, place)? {
         return None;
     }
     let call = call(comm);
@@ -356,7 +364,7 @@ pub(crate) fn alltoall(comm: &CommRef, parts: Even, places: Even) -> Option<Resu
     let board = board(comm)?;
     let (part, place) = (parts.bytes()?.len(), places.bytes()?.len());
     let total = parts_bytes(part, board.size)?;
-    if part != place || parts.memory.address() == places.memory.address() {
+    if goes_by_messages(comm, part) || part != place || parts.memory.address() == places.memory.address() {
         return None;
     }
     let call = call(comm);

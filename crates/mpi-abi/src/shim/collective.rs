@@ -16,7 +16,8 @@ type Done = Result<(), Fault>;
 /// `MPI_Barrier`.
 #[allow(clippy::too_many_arguments, reason = "the standard says so")]
 pub(crate) fn barrier(how: How, comm: MPI_Comm) -> Done {
-    if let (How::Now, Some(done)) = (&how, quick::barrier(&world().comm(comm)?)) {
+    let object = world().comm(comm)?;
+    if let Some(done) = how.at_once(|| quick::barrier(&object)) {
         return Ok(done?);
     }
     Ok(how.run(comm, Job::Barrier)?)
@@ -34,7 +35,7 @@ pub(crate) fn bcast<N: Number>(
 ) -> Done {
     let object = world().comm(comm)?;
     let data = Even { memory: buffer, count: count.into(), datatype };
-    if let (How::Now, Some(done)) = (&how, quick::bcast(&object, data, root)) {
+    if let Some(done) = how.at_once(|| quick::bcast(&object, data, root)) {
         return Ok(done?);
     }
     Ok(how.run(comm, entry::bcast(data, read_root(&object, root)?)?)?)
@@ -56,7 +57,7 @@ pub(crate) fn gather<N: Number>(
     let object = world().comm(comm)?;
     let mine = Even { memory: sendbuf, count: sendcount.into(), datatype: sendtype };
     let all = Even { memory: recvbuf, count: recvcount.into(), datatype: recvtype };
-    if let (How::Now, Some(done)) = (&how, quick::gather(&object, mine, all, root)) {
+    if let Some(done) = how.at_once(|| quick::gather(&object, mine, all, root)) {
         return Ok(done?);
     }
     Ok(how.run(comm, entry::gather(&object, mine, all, read_root(&object, root)?)?)?)
@@ -98,7 +99,7 @@ pub(crate) fn scatter<N: Number>(
     let object = world().comm(comm)?;
     let all = Even { memory: sendbuf, count: sendcount.into(), datatype: sendtype };
     let mine = Even { memory: recvbuf, count: recvcount.into(), datatype: recvtype };
-    if let (How::Now, Some(done)) = (&how, quick::scatter(&object, all, mine, root)) {
+    if let Some(done) = how.at_once(|| quick::scatter(&object, all, mine, root)) {
         return Ok(done?);
     }
     Ok(how.run(comm, entry::scatter(&object, all, mine, read_root(&object, root)?)?)?)
@@ -139,7 +140,7 @@ pub(crate) fn allgather<N: Number>(
     let object = world().comm(comm)?;
     let mine = Even { memory: sendbuf, count: sendcount.into(), datatype: sendtype };
     let all = Even { memory: recvbuf, count: recvcount.into(), datatype: recvtype };
-    if let (How::Now, Some(done)) = (&how, quick::allgather(&object, mine, all)) {
+    if let Some(done) = how.at_once(|| quick::allgather(&object, mine, all)) {
         return Ok(done?);
     }
     Ok(how.run(comm, entry::allgather(&object, mine, all)?)?)
@@ -179,7 +180,7 @@ pub(crate) fn alltoall<N: Number>(
     let object = world().comm(comm)?;
     let parts = Even { memory: sendbuf, count: sendcount.into(), datatype: sendtype };
     let places = Even { memory: recvbuf, count: recvcount.into(), datatype: recvtype };
-    if let (How::Now, Some(done)) = (&how, quick::alltoall(&object, parts, places)) {
+    if let Some(done) = how.at_once(|| quick::alltoall(&object, parts, places)) {
         return Ok(done?);
     }
     Ok(how.run(comm, entry::alltoall(&object, parts, places)?)?)
@@ -239,7 +240,7 @@ pub(crate) fn reduce<N: Number>(
 ) -> Done {
     let object = world().comm(comm)?;
     let into = Even { memory: recvbuf, count: count.into(), datatype };
-    if let (How::Now, Some(done)) = (&how, quick::reduce(&object, sendbuf, into, op, root)) {
+    if let Some(done) = how.at_once(|| quick::reduce(&object, sendbuf, into, op, root)) {
         return Ok(done?);
     }
     let operands = Operands { mine: sendbuf, into: recvbuf, datatype, op };
@@ -259,7 +260,7 @@ pub(crate) fn allreduce<N: Number>(
 ) -> Done {
     let object = world().comm(comm)?;
     let into = Even { memory: recvbuf, count: count.into(), datatype };
-    if let (How::Now, Some(done)) = (&how, quick::allreduce(&object, sendbuf, into, op)) {
+    if let Some(done) = how.at_once(|| quick::allreduce(&object, sendbuf, into, op)) {
         return Ok(done?);
     }
     let operands = Operands { mine: sendbuf, into: recvbuf, datatype, op };
@@ -296,7 +297,7 @@ pub(crate) fn reduce_scatter_block<N: Number>(
 ) -> Done {
     let object = world().comm(comm)?;
     let into = Even { memory: recvbuf, count: recvcount.into(), datatype };
-    if let (How::Now, Some(done)) = (&how, quick::reduce_scatter_block(&object, sendbuf, into, op)) {
+    if let Some(done) = how.at_once(|| quick::reduce_scatter_block(&object, sendbuf, into, op)) {
         return Ok(done?);
     }
     let operands = Operands { mine: sendbuf, into: recvbuf, datatype, op };
@@ -317,7 +318,7 @@ pub(crate) fn scan<N: Number>(
 ) -> Done {
     let object = world().comm(comm)?;
     let into = Even { memory: recvbuf, count: count.into(), datatype };
-    if let (How::Now, Some(done)) = (&how, quick::scan(&object, sendbuf, into, op)) {
+    if let Some(done) = how.at_once(|| quick::scan(&object, sendbuf, into, op)) {
         return Ok(done?);
     }
     let operands = Operands { mine: sendbuf, into: recvbuf, datatype, op };

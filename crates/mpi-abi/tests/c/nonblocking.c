@@ -43,6 +43,55 @@ static void many(void) {
     free(longer); free(total);
 }
 
+/* Rank 0 begins each call and only then lets the others begin it; what is in place is combined once. */
+static void apart(void) {
+    int in[64], out[64], sum = size * (size + 1) / 2;
+    /* So many that the communicator has what it needs for short ways of blocking calls. */
+    for (int i = 0; i < 8; i++) MPI_Barrier(comm);
+    for (int call = 0; call < 10; call++) {
+        MPI_Request request = MPI_REQUEST_NULL;
+        int good = 1;
+        if (rank) MPI_Recv(NULL, 0, MPI_INT, 0, call, comm, MPI_STATUS_IGNORE);
+        for (int i = 0; i < size; i++) in[i] = 100 * (rank + 1) + i;
+        for (int i = 0; i < 64; i++) out[i] = rank + 1;
+        if (call == 0) MPI_Ibarrier(comm, &request);
+        if (call == 1) MPI_Ibcast(out, 1, MPI_INT, 0, comm, &request);
+        if (call == 2) MPI_Ireduce(rank ? out : MPI_IN_PLACE, out, 1, MPI_INT, MPI_SUM, 0, comm, &request);
+        if (call == 3) MPI_Iallreduce(MPI_IN_PLACE, out, 1, MPI_INT, MPI_SUM, comm, &request);
+        if (call == 4) MPI_Iscan(MPI_IN_PLACE, out, 1, MPI_INT, MPI_SUM, comm, &request);
+        if (call == 5) MPI_Ireduce_scatter_block(MPI_IN_PLACE, out, 1, MPI_INT, MPI_SUM, comm, &request);
+        if (call == 6) MPI_Igather(in, 1, MPI_INT, out, 1, MPI_INT, 0, comm, &request);
+        if (call == 7) MPI_Iscatter(in, 1, MPI_INT, out, 1, MPI_INT, 0, comm, &request);
+        if (call == 8) MPI_Iallgather(in, 1, MPI_INT, out, 1, MPI_INT, comm, &request);
+        if (call == 9) MPI_Ialltoall(in, 1, MPI_INT, out, 1, MPI_INT, comm, &request);
+        for (int to = 1; rank == 0 && to < size; to++) MPI_Send(NULL, 0, MPI_INT, to, call, comm);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        if (call == 1) good = out[0] == 1;
+        if (call == 2 && !rank) good = out[0] == sum;
+        if (call == 3 || call == 5) good = out[0] == sum;
+        if (call == 4) good = out[0] == (rank + 1) * (rank + 2) / 2;
+        if (call == 7) good = out[0] == 100 + rank;
+        for (int i = 0; i < size; i++) {
+            if ((call == 6 && !rank) || call == 8) good &= out[i] == 100 * (i + 1);
+            if (call == 9) good &= out[i] == 100 * (i + 1) + rank;
+        }
+        CHECK(good);
+    }
+    /* Nothing happens before a persistent one is started. */
+    MPI_Request request;
+    int total = rank + 1;
+    if (rank) MPI_Recv(NULL, 0, MPI_INT, 0, 99, comm, MPI_STATUS_IGNORE);
+    MPI_Allreduce_init(MPI_IN_PLACE, &total, 1, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &request);
+    for (int to = 1; rank == 0 && to < size; to++) MPI_Send(NULL, 0, MPI_INT, to, 99, comm);
+    for (int turn = 0; turn < 3; turn++) {
+        total = rank + turn;
+        MPI_Start(&request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        CHECK(total == size * (size - 1) / 2 + size * turn);
+    }
+    MPI_Request_free(&request);
+}
+
 static void again(void) {
     MPI_Request sum, all;
     int mine = 0, total, list[64];
@@ -153,6 +202,7 @@ int main(void) {
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &size);
     many();
+    apart();
     again();
     neighbours();
     copies();
