@@ -420,7 +420,9 @@ impl Tagged {
     /// Fetches, when it is time, what was offered instead of being sent unasked, and keeps it.
     #[cold]
     pub(super) fn fetch_unasked(&mut self, endpoint: &mut Endpoint) {
-        if self.unasked.is_none_or(|since| since.elapsed() < UNASKED_MAX) {
+        // Who sleeps does not look again.
+        let patience = UNASKED_MAX.min(endpoint.config.yield_for / 2);
+        if self.unasked.is_none_or(|since| since.elapsed() < patience) {
             return;
         }
         self.unasked = None;
