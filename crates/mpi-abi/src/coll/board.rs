@@ -13,7 +13,7 @@
 use super::places::{Places, SLOT_DATA, Whose};
 use super::shares::Contest;
 use super::tree;
-use super::{Call, Data, Job, Operation};
+use super::{Call, Data, Job, Operation, goes_by_messages};
 use crate::object::Comm;
 use crate::transport::{Net, send_error};
 use barewire::core::SendError;
@@ -39,13 +39,13 @@ const QUICK_LOOKS: u32 = 200;
 /// Times that a rank in a crowd lets others run before the network gets its turn.
 const QUICK_YIELDS: u32 = 16;
 /// The length of what comes by messages instead.
-const BY_MESSAGES: u64 = u64::MAX;
+pub(super) const BY_MESSAGES: u64 = u64::MAX;
 /// The length of what comes in the calls after this one.
-const BY_BLOCKS: u64 = u64::MAX - 1;
+pub(super) const BY_BLOCKS: u64 = u64::MAX - 1;
 
 /// A communicator's board, as one rank sees it.
 pub(crate) struct Board {
-    memory: Memory,
+    pub(super) memory: Memory,
     key: Key,
     net: Arc<Net>,
     pub(super) rank: usize,
@@ -111,12 +111,6 @@ pub(crate) fn of(call: &Call) -> Result<Option<&Board>> {
     });
     board.iter().for_each(|board| board.say_sleeping(false));
     Ok(comm.board.get_or_init(|| board).as_ref())
-}
-
-/// Whether a rank had better send so many bytes to all others than put them on a board: nobody else needs the processors, and they fetch it.
-pub(super) fn goes_by_messages(comm: &Comm, len: usize) -> bool {
-    let is_fetched = |to| comm.net.is_fetched(comm.peer(to), len);
-    !comm.net.crowded && (0..comm.group.size()).filter(|&to| to != comm.rank).all(is_fetched)
 }
 
 impl Board {
@@ -270,7 +264,7 @@ impl<'a> Turn<'a> {
         self.mutual()
     }
 
-    fn data(&self, rank: usize, number: u64, len: usize) -> usize {
+    pub(super) fn data(&self, rank: usize, number: u64, len: usize) -> usize {
         self.board.places.data(self.whose, rank, number, len)
     }
 
@@ -415,7 +409,7 @@ impl<'a> Turn<'a> {
         Ok((block, self.announced(from, number)))
     }
 
-    fn give_data(&self, number: u64, data: &Data) -> Result<()> {
+    pub(super) fn give_data(&self, number: u64, data: &Data) -> Result<()> {
         self.give(number, data.len() as u64, |wire| data.write_to(0, wire))
     }
 
@@ -523,115 +517,6 @@ impl<'a> Turn<'a> {
         self.give(number, BY_MESSAGES, |_| {})?;
         self.leave(number);
         tree::bcast(self.call, data, root).await
-    }
-
-    async fn gather(&self, mine: Option<&Data>, places: &[Data], root: usize) -> Result<()> {
-        let number = self.number();
-        if self.board.rank != root {
-            let nothing = Data::none();
-            let mine = mine.unwrap_or(&nothing);
-            if mine.len() <= SLOT_DATA && !self.call.is_fetched(root, mine.len()) {
-                self.give_data(number, mine)?;
-                self.leave(number);
-                return Ok(());
-            }
-            self.give(number, BY_MESSAGES, |_| {})?;
-            self.leave(number);
-            return self.call.send(root, mine).await;
-        }
-        if let Some(mine) = mine {
-            mine.copy_to(&places[root])?;
-        }
-        let mut outcome = Ok(());
-        for rank in self.others() {
-            let taken = match self.gift(rank, number)? {
-                Gift::Here(mut bytes) => places[rank].take(&mut bytes),
-                Gift::Sent => self.call.receive(rank, &places[rank]).await,
-                Gift::InBlocks => Err(something_else(rank)),
-            };
-            outcome = outcome.and(taken);
-        }
-        self.leave_together(number);
-        outcome
-    }
-
-    async fn scatter(&self, parts: &[Data], mine: Option<&Data>, root: usize) -> Result<()> {
-        let number = self.number();
-        if self.board.rank == root {
-            if let Some(mine) = mine {
-                parts[root].copy_to(mine)?;
-            }
-            let given = self.give_parts(number, parts, false)?;
-            self.leave(number);
-            if given == Given::Sent {
-                let sends = self.others().map(|rank| self.call.start_send(rank, &parts[rank])).collect();
-                return self.call.finish_all(sends).await;
-            }
-            return Ok(());
-        }
-        let nothing = Data::none();
-        let taken = self.take_part(root, self.part(root, number), mine.unwrap_or(&nothing)).await;
-        self.leave(number);
-        taken
-    }
-
-    /// Gives everybody its part, or says how they come if they do not fit: in blocks, if that is a way.
-    ///
-    /// The parts follow each other, after a table of their ends.
-    pub(super) fn give_parts(&self, number: u64, parts: &[Data], in_blocks: bool) -> Result<Given> {
-        let table = table_bytes(parts.len());
-        let total = parts.iter().fold(table, |total, part| total.saturating_add(part.len()));
-        let least = self.others().map(|to| parts[to].len()).min().unwrap_or(0);
-        let by_messages = goes_by_messages(&self.call.comm, least);
-        if total > SLOT_DATA || by_messages {
-            let (len, given) = match in_blocks && !by_messages {
-                true => (BY_BLOCKS, Given::InBlocks),
-                false => (BY_MESSAGES, Given::Sent),
-            };
-            self.give(number, len, |_| {})?;
-            return Ok(given);
-        }
-        self.give(number, total as u64, |wire| {
-            let mut end = table;
-            for part in parts {
-                end += part.len();
-                wire.write_u64(end as u64);
-            }
-            for part in parts {
-                part.write_to(0, wire);
-            }
-        })?;
-        Ok(Given::Here)
-    }
-
-    /// Takes this rank's part of what another one gave.
-    pub(super) async fn take_part(&self, from: usize, gift: Result<Gift<'_>>, place: &Data) -> Result<()> {
-        match gift? {
-            Gift::Here(mut part) => place.take(&mut part),
-            Gift::Sent => self.call.receive(from, place).await,
-            Gift::InBlocks => Err(something_else(from)),
-        }
-    }
-
-    /// Waits for this rank's part of what another one gives.
-    pub fn part(&self, from: usize, number: u64) -> Result<Gift<'a>> {
-        let mut bytes = match self.gift(from, number)? {
-            Gift::Here(bytes) => bytes,
-            otherwise => return Ok(otherwise),
-        };
-        let (rank, total) = (self.board.rank, bytes.remaining());
-        let mut start = table_bytes(self.board.size);
-        if rank > 0 {
-            bytes.discard(8 * (rank - 1));
-            start = bytes.read_u64().map_or(usize::MAX, |word| word as usize);
-        }
-        let end = bytes.read_u64().map_or(0, |word| word as usize);
-        if end < start || end > total {
-            return Err(something_else(from));
-        }
-        let given = self.data(from, number, total);
-        let part = self.board.memory.wire_ref(given + start, end - start);
-        Ok(Gift::Here(part.expect("it is within what was given")))
     }
 
     async fn allgather(&self, mine: Option<&Data>, places: &[Data]) -> Result<()> {

@@ -12,6 +12,7 @@ pub(crate) mod board;
 pub(crate) mod entry;
 mod inter;
 mod near;
+mod parts;
 mod places;
 mod prefix;
 pub(crate) mod quick;
@@ -143,6 +144,12 @@ impl Root {
             _ => Err(Error::new(Class::Root, "the root has to be a rank")),
         }
     }
+}
+
+/// Whether a rank had better send so many bytes to all others than put them on a board: nobody else needs the processors, and they fetch it.
+fn goes_by_messages(comm: &Comm, len: usize) -> bool {
+    let is_fetched = |to| comm.net.is_fetched(comm.peer(to), len);
+    !comm.net.crowded && (0..comm.group.size()).filter(|&to| to != comm.rank).all(is_fetched)
 }
 
 /// When a call is done.

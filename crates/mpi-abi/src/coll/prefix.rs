@@ -21,29 +21,40 @@ pub(crate) async fn exscan(call: &Call, reducer: &Reducer, mine: &Data, into: &D
 
 async fn prefix(call: &Call, reducer: &Reducer, into: &Data, inclusive: bool) -> Result<()> {
     let (rank, size) = (call.rank(), call.size());
-    // The combination of the ranks in a row that have been heard of, this one among them.
-    let (row, came) = (reducer.room(into.count), reducer.room(into.count));
-    into.copy_to(&row.data)?;
+    let came = reducer.room(into.count);
+    // The combination of the ranks in a row that have been heard of, this one among them; nobody asks two ranks twice.
+    let row = (size > 2).then(|| reducer.room(into.count));
+    let row = row.as_ref().map(|row| &row.data);
+    row.map_or(Ok(()), |row| into.copy_to(row))?;
     let mut filled = inclusive;
     let mut step = 1;
     while step < size {
-        let partner = rank ^ step;
-        if partner < size {
-            call.exchange(partner, &row.data, partner, &came.data).await?;
-            if partner < rank {
-                if filled {
-                    reducer.combine(&came.data, into)?;
-                } else {
-                    came.data.copy_to(into)?;
-                    filled = true;
-                }
-                reducer.combine(&came.data, &row.data)?;
+        let (partner, is_last, gives) = (rank ^ step, 2 * step >= size, row.unwrap_or(into));
+        step *= 2;
+        if partner >= size {
+            continue;
+        }
+        match (partner < rank, is_last) {
+            (true, true) => call.receive(partner, &came.data).await?,
+            (false, true) => call.send(partner, gives).await?,
+            (_, false) => call.exchange(partner, gives, partner, &came.data).await?,
+        }
+        if partner < rank {
+            if filled {
+                reducer.combine(&came.data, into)?;
             } else {
-                reducer.combine(&row.data, &came.data)?;
-                came.data.copy_to(&row.data)?;
+                came.data.copy_to(into)?;
+                filled = true;
             }
         }
-        step *= 2;
+        if let (Some(row), false) = (row, is_last) {
+            if partner < rank {
+                reducer.combine(&came.data, row)?;
+            } else {
+                reducer.combine(row, &came.data)?;
+                came.data.copy_to(row)?;
+            }
+        }
     }
     Ok(())
 }

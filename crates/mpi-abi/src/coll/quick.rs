@@ -2,13 +2,11 @@
 //!
 //! Each is what a board does for such data. None is the answer for everything else, errors included, which takes the long way.
 
-use super::board::{
-    BLOCKS_MAX, Board, COMBINED_MAX, Gift, Turn, goes_by_messages, something_else, table_bytes,
-};
+use super::board::{BLOCKS_MAX, Board, COMBINED_MAX, Gift, Turn, something_else, table_bytes};
 use super::entry::Even;
 use super::places::SLOT_DATA;
 use super::shares::{CHUNK, FETCHED_MIN, Shares};
-use super::{Call, Data, at_once, tree};
+use super::{Call, Data, at_once, goes_by_messages, tree};
 use crate::boundary::{MPI_Datatype, MPI_Op, Memory};
 use crate::message::plain;
 use crate::object::CommRef;
@@ -286,7 +284,10 @@ pub(crate) fn scatter(comm: &CommRef, parts: Even, mine: Even, root: c_int) -> O
         return None;
     }
     let call = call(comm);
-    Some(Turn::new(board, &call).give_only(total, |wire| write_parts(parts, part, board.size, wire)))
+    Some(
+        Turn::new(board, &call)
+            .give_only(total, |wire| write_parts(parts, part, (board.rank, board.size), wire)),
+    )
 }
 
 /// `MPI_Allgather`.
@@ -345,18 +346,19 @@ fn take_gift(
     }
 }
 
-/// Bytes of the parts of all ranks behind their table, if they fit a slot.
+/// Bytes of the parts of all other ranks behind the table of all, if they fit a slot.
 #[inline]
 fn parts_bytes(part: usize, ranks: usize) -> Option<usize> {
-    part.checked_mul(ranks)?.checked_add(table_bytes(ranks)).filter(|&total| total <= SLOT_DATA)
+    part.checked_mul(ranks - 1)?.checked_add(table_bytes(ranks)).filter(|&total| total <= SLOT_DATA)
 }
 
-/// Writes the parts of all ranks, behind a table of their ends.
+/// Writes the parts of all other ranks, behind a table of where those of all end. What a rank gives itself nobody takes from the board.
 #[inline]
-fn write_parts(parts: Even, part: usize, ranks: usize, wire: &mut WireMut<'_>) {
+fn write_parts(parts: Even, part: usize, (rank, ranks): (usize, usize), wire: &mut WireMut<'_>) {
     let table = table_bytes(ranks);
-    (1..=ranks).for_each(|rank| wire.write_u64((table + rank * part) as u64));
-    write(parts.share(0, part * ranks), wire);
+    (0..ranks).for_each(|to| wire.write_u64((table + (to + usize::from(to < rank)) * part) as u64));
+    write(parts.share(0, part * rank), wire);
+    write(parts.memory.user(((rank + 1) * part) as i64, (ranks - 1 - rank) * part), wire);
 }
 
 /// `MPI_Alltoall`.
@@ -370,7 +372,8 @@ pub(crate) fn alltoall(comm: &CommRef, parts: Even, places: Even) -> Option<Resu
     let call = call(comm);
     let turn = Turn::new(board, &call).mutual();
     let number = turn.number();
-    let mut outcome = turn.give(number, total as u64, |wire| write_parts(parts, part, board.size, wire));
+    let mut outcome =
+        turn.give(number, total as u64, |wire| write_parts(parts, part, (board.rank, board.size), wire));
     let own = places.share(board.rank, part);
     parts.share(board.rank, part).wire_ref(0, part).map(|mut from| take(own, &mut from));
     for from in turn.others() {

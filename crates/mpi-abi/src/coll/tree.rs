@@ -52,6 +52,9 @@ pub(crate) async fn reduce(
     let (size, rank) = (call.size(), call.rank());
     let top = if reducer.commutes() { root } else { 0 };
     let virtual_rank = (rank + size - top) % size;
+    if virtual_rank == 0 && rank == root && reducer.is_builtin() {
+        return combine_in_place(call, reducer, mine, into).await;
+    }
     let (mut total, mut other): (Option<Room>, Option<Room>) = (None, None);
     let mut step = 1;
     while step < size && virtual_rank & step == 0 {
@@ -74,6 +77,27 @@ pub(crate) async fn reduce(
         (false, true) => call.receive(top, into).await,
         (false, false) => Ok(()),
     }
+}
+
+/// The root's part in [`reduce`] where the order of operands makes no difference: what comes is combined where the result goes.
+async fn combine_in_place(call: &Call, reducer: &Reducer, mine: &Data, into: &Data) -> Result<()> {
+    let (size, rank) = (call.size(), call.rank());
+    let (mut is_empty, mut room) = (mine.memory.address() != into.memory.address(), None);
+    let mut step = 1;
+    while step < size {
+        let from = (rank + step) % size;
+        if is_empty {
+            call.receive(from, into).await?;
+            reducer.combine(mine, into)?;
+            is_empty = false;
+        } else {
+            let came = &room.get_or_insert_with(|| reducer.room(mine.count)).data;
+            call.receive(from, came).await?;
+            reducer.combine(came, into)?;
+        }
+        step *= 2;
+    }
+    if is_empty { mine.copy_to(into) } else { Ok(()) }
 }
 
 /// Everybody's data combined, for everybody; `into` holds this rank's own to begin with.
