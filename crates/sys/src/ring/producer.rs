@@ -11,9 +11,8 @@ use crate::wirebuf::WireMut;
 const MANY_LINES: u64 = 8;
 /// For shorter ones, one after the other, as many lines as the last one had are fetched this far ahead: a line takes longer to come than the
 /// stores of a few packets can wait, and one that is fetched too soon goes back to a consumer that reads on the producer's heels.
-const AHEAD: u64 = 12;
-/// The same where the consumer may have written the line: when that is in another cache, and when both share one.
-const AHEAD_FAR: u64 = 4;
+const AHEAD: u64 = 4;
+/// The same where the consumer may have written the line and both share a cache.
 const AHEAD_NEAR: u64 = 2;
 
 /// The producer of a ring in shared memory.
@@ -47,11 +46,10 @@ impl Producer {
     /// ```
     pub fn new(memory: RingMemory) -> Producer {
         let (depends, chosen_at) = (is_amd(), memory.lines);
-        let ahead = if depends { AHEAD_FAR } else { AHEAD };
         Producer {
             tail: Tail::new(memory.lines),
             memory,
-            ahead,
+            ahead: AHEAD,
             choice: depends.then(|| Choice::new(true)),
             chosen_at,
         }
@@ -126,7 +124,7 @@ impl Producer {
         let at = self.tail.position();
         if let (Some(choice), true) = (&mut self.choice, at >= self.chosen_at) {
             self.chosen_at = at + self.memory.lines;
-            self.ahead = if choice.next(ticks(), at) { AHEAD_NEAR } else { AHEAD_FAR };
+            self.ahead = if choice.next(ticks(), at) { AHEAD_NEAR } else { AHEAD };
         }
         Ok(())
     }
