@@ -58,8 +58,6 @@ pub struct Consumer {
     /// Whether to wipe lines or to leave them, where that depends; it is made again when the head gets to that line.
     choice: Option<Choice>,
     chosen_at: u64,
-    /// How many lines it fetches ahead.
-    ahead: usize,
 }
 
 impl Consumer {
@@ -75,8 +73,7 @@ impl Consumer {
     pub fn new(memory: RingMemory) -> Consumer {
         let (depends, chosen_at) = (is_amd(), memory.lines);
         let head = Head::new(memory.lines).wiping(depends);
-        let ahead = if depends { READ_AHEAD_LINES } else { READ_AHEAD_LINES_FAR };
-        Consumer { head, memory, choice: depends.then(|| Choice::new(false)), chosen_at, ahead }
+        Consumer { head, memory, choice: depends.then(|| Choice::new(false)), chosen_at }
     }
 
     /// Has it wipe the lines that it is done with, or leave them, for good. By itself it does what goes faster: where lines are fetched from another
@@ -194,7 +191,8 @@ impl Consumer {
     /// ```
     #[inline(always)]
     pub fn fetch_ahead(&self) {
-        let line = (self.head.line() + self.ahead) & self.head.mask as usize;
+        let ahead = if self.choice.is_some() { READ_AHEAD_LINES } else { READ_AHEAD_LINES_FAR };
+        let line = (self.head.line() + ahead) & self.head.mask as usize;
         fetch_line(self.memory.data.wrapping_add(line * LINE_BYTES));
     }
 
