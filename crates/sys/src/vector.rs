@@ -31,6 +31,20 @@
 /// ```
 pub trait Loop {
     /// Runs it.
+    ///
+    /// ```
+    /// use barewire_sys::vector::Loop;
+    /// struct Negate<'a>(&'a mut [i32]);
+    /// impl Loop for Negate<'_> {
+    ///     #[inline(always)]
+    ///     fn run(self) {
+    ///         self.0.iter_mut().for_each(|number| *number = -*number);
+    ///     }
+    /// }
+    /// let mut numbers = [1, -2];
+    /// Negate(&mut numbers).run();
+    /// assert_eq!(numbers, [-1, 2]);
+    /// ```
     fn run(self);
 }
 
