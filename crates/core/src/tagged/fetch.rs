@@ -167,7 +167,7 @@ impl Fetching {
     }
 }
 
-/// What is known of the two ways for messages that could be sent unasked, or for longer ones.
+/// What is known of the two ways for messages of a kind of lengths.
 #[derive(Debug)]
 pub(super) struct Ways {
     fetching: Fetching,
@@ -182,9 +182,13 @@ impl Default for Ways {
 }
 
 impl Ways {
-    /// Which of both messages of a length belong to.
+    /// How many kinds of lengths are told apart: short ones that could be sent unasked, for which asking counts for much, longer ones, and those
+    /// that are offered anyway.
+    pub const KINDS: usize = 3;
+
+    /// Of which kind messages of a length are.
     pub fn of(len: u64) -> usize {
-        usize::from(len > EAGER_BYTES_MAX)
+        usize::from(len > 2 * SHOWN_BYTES_MIN) + usize::from(len > EAGER_BYTES_MAX)
     }
 
     /// Whether messages are being sent to find out which way is faster.

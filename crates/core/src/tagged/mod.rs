@@ -143,8 +143,8 @@ pub struct Tagged {
     credit: u64,
     /// Neighbours may read the buffers of long sends.
     shows_buffers: bool,
-    /// Whether reading neighbours' buffers is any good, for either kind of length.
-    ways: [Ways; 2],
+    /// Whether reading neighbours' buffers is any good, by kind of length.
+    ways: [Ways; Ways::KINDS],
     /// Since when there may be offers that nobody has asked for of messages that could have been sent.
     unasked: Option<Instant>,
     /// Whether others may need this processor.
@@ -164,8 +164,8 @@ struct TagPeer {
     offers: u32,
     /// How many of our offers it has not answered.
     offered: u32,
-    /// Until then it does not fetch our long messages, of either kind of length.
-    declines: [Option<Instant>; 2],
+    /// Until then it does not fetch our long messages, by kind of length.
+    declines: [Option<Instant>; Ways::KINDS],
     /// Whether it may at all, as far as that is known.
     may_fetch: Option<bool>,
     /// Its short messages of which more packets are to come, or that were put together and wait: few at a time.
