@@ -245,10 +245,11 @@ impl Net {
         }
     }
 
-    /// Whether a message to a peer is fetched rather than sent, or that is being tried.
+    /// Whether a message to a peer is fetched rather than sent, or that is being tried; never where others need the processors.
     #[inline]
     pub fn is_fetched(&self, to: Peer, len: usize) -> bool {
         len as u64 >= SHOWN_BYTES_MIN
+            && !self.crowded
             && self.with(|endpoint, layer| layer.tagged.is_fetched(endpoint, to, len as u64)).unwrap_or(false)
     }
 

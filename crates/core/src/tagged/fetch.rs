@@ -315,7 +315,7 @@ impl TagPeer {
 
     /// Whether it may fetch what could be sent unasked, as far as that is known.
     #[cold]
-    pub(super) fn may_fetch(&self, len: u64) -> bool {
+    pub(super) fn may_be_shown(&self, len: u64) -> bool {
         self.may_fetch != Some(false) && !self.declines(len)
     }
 }
@@ -381,8 +381,8 @@ impl Tagged {
         Shown { address, instead, region }
     }
 
-    /// Whether messages of a length to a peer are fetched rather than sent, or both are being tried. What they are sent to it another way for,
-    /// because that is faster than sending, may then not be.
+    /// Whether messages of a length to a peer are fetched rather than sent, or both are being tried: for who has a way that is faster than sending,
+    /// and slower than fetching.
     ///
     /// ```
     /// use barewire_core::{Config, Endpoint, job::Job, tagged::Tagged};

@@ -172,7 +172,7 @@ impl Tagged {
     ) -> Result<bool, SendError> {
         let Some(peer) = self.peers.get_mut(to.index()) else { return Err(SendError::NoSuchPeer(to)) };
         let charge = len + KEEP_BYTES;
-        let is_shown = || peer.may_fetch(len);
+        let is_shown = || peer.may_be_shown(len);
         if !goes_whole(endpoint, to, len, is_shown)
             || !peer.queue.is_empty()
             || peer.charged + charge > self.credit

@@ -146,10 +146,10 @@ impl Root {
     }
 }
 
-/// Whether a rank had better send so many bytes to all others than put them on a board: nobody else needs the processors, and they fetch it.
+/// Whether a rank had better send so many bytes to all others than put them on a board, because they fetch it.
 fn goes_by_messages(comm: &Comm, len: usize) -> bool {
     let is_fetched = |to| comm.net.is_fetched(comm.peer(to), len);
-    !comm.net.crowded && (0..comm.group.size()).filter(|&to| to != comm.rank).all(is_fetched)
+    (0..comm.group.size()).filter(|&to| to != comm.rank).all(is_fetched)
 }
 
 /// When a call is done.
@@ -264,9 +264,9 @@ impl Call {
         sent.map_or_else(Pending::Failed, Pending::Out)
     }
 
-    /// Whether what is sent to a rank is fetched, which nobody else needs the processors for.
+    /// Whether what is sent to a rank is fetched.
     fn is_fetched(&self, to: usize, len: usize) -> bool {
-        !self.comm.net.crowded && self.comm.net.is_fetched(self.peer(to), len)
+        self.comm.net.is_fetched(self.peer(to), len)
     }
 
     fn start_receive(&self, from: usize, data: &Data) -> Pending {

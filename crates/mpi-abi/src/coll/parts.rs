@@ -25,12 +25,8 @@ impl<'a> Turn<'a> {
         }
         let mut outcome = Ok(());
         for rank in self.others() {
-            let taken = match self.gift(rank, number)? {
-                Gift::Here(mut bytes) => places[rank].take(&mut bytes),
-                Gift::Sent => self.call.receive(rank, &places[rank]).await,
-                Gift::InBlocks => Err(something_else(rank)),
-            };
-            outcome = outcome.and(taken);
+            let gift = Ok(self.gift(rank, number)?);
+            outcome = outcome.and(self.take_part(rank, gift, &places[rank]).await);
         }
         self.leave_together(number);
         outcome

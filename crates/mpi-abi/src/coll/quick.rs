@@ -242,7 +242,7 @@ pub(crate) fn gather(comm: &CommRef, mine: Even, places: Even, root: c_int) -> O
     let root = usize::try_from(root).ok().filter(|&root| root < board.size)?;
     if board.rank != root {
         let given = mine.bytes().filter(|given| given.len() <= SLOT_DATA)?;
-        if !comm.net.crowded && comm.net.is_fetched(comm.peer(root), given.len()) {
+        if comm.net.is_fetched(comm.peer(root), given.len()) {
             return None;
         }
         let call = call(comm);

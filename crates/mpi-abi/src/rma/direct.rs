@@ -125,24 +125,18 @@ impl Direct {
     #[inline]
     fn acquire(&self, window: &Window, word: &AtomicU64, alone: bool) -> Result<()> {
         match self.try_to_acquire(word, alone) {
-            Ok(()) => Ok(()),
-            Err(_) => self.wait_for(window, word, alone),
+            true => Ok(()),
+            false => self.wait_for(window, word, alone),
         }
     }
 
-    /// Takes a word unless it is held; says how.
+    /// Takes a word unless it is held; says whether it has.
     #[inline]
-    fn try_to_acquire(&self, word: &AtomicU64, alone: bool) -> std::result::Result<(), u64> {
+    fn try_to_acquire(&self, word: &AtomicU64, alone: bool) -> bool {
+        let now = if alone { 0 } else { word.load(Ordering::Relaxed) };
+        let next = if alone { ALONE | self.me } else { now + 1 };
         // SYNC words: what the holder before wrote is seen by who takes it next.
-        if alone {
-            let taken = word.compare_exchange(0, ALONE | self.me, Ordering::Acquire, Ordering::Relaxed);
-            return taken.map(drop);
-        }
-        let now = word.load(Ordering::Relaxed);
-        match now & ALONE {
-            0 => word.compare_exchange(now, now + 1, Ordering::Acquire, Ordering::Relaxed).map(drop),
-            _ => Err(now),
-        }
+        now & ALONE == 0 && word.compare_exchange(now, next, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     #[cold]
@@ -152,7 +146,7 @@ impl Direct {
             // One that is only looked at is not taken from those who use it.
             let now = word.load(Ordering::Relaxed);
             let is_free = if alone { now == 0 } else { now & ALONE == 0 };
-            if is_free && self.try_to_acquire(word, alone).is_ok() {
+            if is_free && self.try_to_acquire(word, alone) {
                 return Ok(());
             }
             looks += 1;
@@ -216,7 +210,7 @@ fn gone() -> Error {
 impl Window {
     /// Locks a rank's part of memory that is mapped, alone or with others, if that can be had at once.
     pub(super) fn try_to_lock_direct(&self, direct: &Direct, rank: usize, alone: bool) -> Result<bool> {
-        Ok(direct.try_to_acquire(direct.lock_word(rank)?, alone).is_ok())
+        Ok(direct.try_to_acquire(direct.lock_word(rank)?, alone))
     }
 
     /// The same, waiting for it.
@@ -330,14 +324,15 @@ impl Window {
             return Ok(false);
         };
         let Some((mut place, len)) = self.solid(any, target) else { return Ok(false) };
+        let meets = |other: Memory| !only_reads && mine.0.address().abs_diff(other.address()) < len;
         if let Some((memory, count, datatype)) = result {
             let fits = plain(memory, count, datatype).is_some_and(|into| into.len() == len);
-            if !fits || datatype != target.datatype {
+            if !fits || datatype != target.datatype || meets(memory) {
                 return Ok(false);
             }
         }
-        // Elements that overlap those that they are added to go the long way.
-        if len == 0 || (!only_reads && mine.0.address().abs_diff(place.address()) < len) {
+        // Elements that overlap those that they are added to, or the place of the old ones, go the long way.
+        if len == 0 || meets(place) {
             return Ok(false);
         }
         let data = if only_reads { &[] } else { mine.0.bytes(0, len)? };
