@@ -420,6 +420,7 @@ impl Endpoint {
             return false;
         }
         tracing::debug!(me = self.me.0, peer = peer.0, choice, send, receive, "connected");
+        net::hurry_within_host(&socket);
         let socket = Arc::new(socket);
         if receive {
             let window = self.config.credit_bytes as u64;
