@@ -4,6 +4,7 @@
 //! what a short message costs. Who knows the very next packet, whom it is from and what it says needs none of it. Everything else stays
 //! where it is, in order, for `progress`; which has its turn whenever the wait takes long, and now and then even if it does not.
 
+use barewire_sys::ring::BESIDE_MAX;
 use barewire_sys::shuttle::Shuttle;
 use barewire_sys::wirebuf::WireRef;
 
@@ -135,7 +136,7 @@ impl Endpoint {
         };
         let Some(payload) = rx.ring.payload(len) else { return Err(take) };
         self.expecting.behind = behind.wrapping_add(1);
-        if behind >= BEHIND {
+        if behind >= BEHIND && len <= BESIDE_MAX {
             rx.ring.fetch_ahead();
         }
         take(Incoming::new(from, port, imm, payload));
@@ -209,7 +210,7 @@ impl Endpoint {
             looks = looks.checked_sub(1)?;
         };
         self.expecting.behind = if looks == patience { self.expecting.behind.wrapping_add(1) } else { 0 };
-        if self.expecting.behind > BEHIND {
+        if self.expecting.behind > BEHIND && len <= BESIDE_MAX {
             rx.ring.fetch_ahead();
         }
         match shuttle {
