@@ -598,10 +598,10 @@ impl Endpoint {
         if peer.is_gone() { Err(SendError::Lost(to)) } else { Ok(peer) }
     }
 
-    /// The largest payload worth putting into a packet to `to` now.
-    pub(crate) fn packet_room(&mut self, to: Peer) -> Result<usize, SendError> {
+    /// The largest payload worth putting into a packet of this class to `to` now.
+    pub(crate) fn packet_room(&mut self, to: Peer, class: Class) -> Result<usize, SendError> {
         self.peer_mut(to)?;
-        match self.peers[to.index()].tx.payload_now(&mut self.pool) {
+        match self.peers[to.index()].tx.payload_now(&mut self.pool, class) {
             0 => self.starve(to).map(|()| 0),
             room => Ok(room),
         }

@@ -27,8 +27,8 @@ use barewire_sys::wirebuf::{WireMut, WireRef};
 /// From this many bytes on, a wire that can takes them from where they are; fewer are copied faster than described.
 const DIRECT_BYTES_MIN: usize = 8 << 10;
 
-/// From this many bytes on a message pushes out of the processors' own caches whatever is there.
-const BULK_BYTES_MIN: u64 = 512 << 10;
+/// From this many bytes on a message pushes out of the processors' own caches whatever is there: 512 KiB, of which an offer may have brought some.
+const BULK_BYTES_MIN: u64 = 448 << 10;
 
 /// A long message on its way out.
 ///
@@ -228,7 +228,7 @@ impl Endpoint {
         available: usize,
         fill: impl FnOnce(&mut WireMut<'_>, usize),
     ) -> Result<usize, SendError> {
-        let room = self.packet_room(sending.to)?;
+        let room = self.packet_room(sending.to, sending.class())?;
         let (head, begin, n) = sending.next_packet(room, available);
         self.send_packet(sending.to, head, sending.class(), |wire| {
             begin.into_iter().flat_map(|begin| begin.words()).for_each(|word| wire.write_u64(word));
@@ -256,7 +256,7 @@ impl Endpoint {
         if let (Tx::Ring(ring), true) = (tx, outbox.is_empty()) {
             let before = stats.sent;
             while !sending.is_done() {
-                let (head, begin, n) = sending.next_packet(ring.payload_now(pool), most);
+                let (head, begin, n) = sending.next_packet(ring.payload_now(pool, sending.class()), most);
                 ring.note(head.len as usize, stats.received);
                 let at = sending.sent;
                 let sent = ring.send(pool, head, sending.class(), |wire| {

@@ -56,10 +56,10 @@ impl Tx {
     }
 
     /// The largest payload worth putting into one packet now.
-    pub fn payload_now(&mut self, pool: &mut Pool) -> usize {
+    pub fn payload_now(&mut self, pool: &mut Pool, class: Class) -> usize {
         match self {
             Tx::Closed => 0,
-            Tx::Ring(ring) => ring.payload_now(pool),
+            Tx::Ring(ring) => ring.payload_now(pool, class),
             Tx::Datagram(link) => link.payload_now(),
             Tx::Tcp(tcp) => tcp.payload_now(),
         }

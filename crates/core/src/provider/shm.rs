@@ -15,7 +15,7 @@ use barewire_sys::wirebuf::{Fill, WireMut, WireRef};
 
 use super::Class;
 use super::local;
-use super::pool::{self, CHUNK_BYTES, Pool};
+use super::pool::{self, Chunk, LONG_PACKET_BYTES, PACKET_BYTES, Pool};
 use crate::hold::HoldSlot;
 use crate::wire::{FLAG_CHUNK, Head};
 
@@ -30,8 +30,8 @@ const STREAM_BYTES_MAX: usize = 1024;
 const STREAM: u32 = 3;
 /// Bytes in the ring of a packet whose payload is in a chunk: where.
 pub(crate) const CHUNK_NAME_BYTES: usize = 8;
-/// Longest payload of any packet.
-pub(crate) const PACKET_BYTES_MAX: usize = CHUNK_BYTES;
+/// Longest payload of any packet but those of long messages.
+pub(crate) const PACKET_BYTES_MAX: usize = PACKET_BYTES;
 /// Letters read from a neighbour's socket before others have their turn.
 const LETTERS_MAX: usize = 64;
 /// Descriptors of a neighbour's regions that nobody has looked at yet; whose do not get in are asked for again.
@@ -57,7 +57,7 @@ pub(crate) struct RingTx {
     heard: u64,
     spare: u64,
     /// Chunks on their way: the ring position behind the packet that names each.
-    chunks: VecDeque<(u64, u32)>,
+    chunks: VecDeque<(u64, Chunk)>,
     /// Bytes filled of the last of them.
     filled: usize,
     /// How chunks are filled.
@@ -188,7 +188,7 @@ impl RingTx {
         }
         self.reclaim_some(pool);
         let spare = if class == Class::Control { 0 } else { self.spare };
-        let chunk = match len <= CHUNK_BYTES && self.ring.fits(CHUNK_NAME_BYTES, spare) {
+        let chunk = match self.ring.fits(CHUNK_NAME_BYTES, spare) {
             true => self.take_chunk(pool, len, class),
             false => None,
         };
@@ -196,7 +196,7 @@ impl RingTx {
             let fits = len <= self.inline_max;
             return if fits { self.send_inline(head.w0(), head.w1, len, class, fill) } else { Err(Full) };
         };
-        let at = chunk as usize * CHUNK_BYTES + self.filled;
+        let at = chunk.at() + self.filled;
         let segment = pool.segment().map_err(|_| Full)?;
         self.stores.write(segment.wire_mut(at, len).expect("chunks lie inside the pool"), fill);
         let head = Head { flags: head.flags | FLAG_CHUNK, ..head };
@@ -213,11 +213,13 @@ impl RingTx {
 
     /// A chunk of the pool with room for a packet, which the receiver has been given by then: the one filled last, from
     /// [`RingTx::filled`] on, or another.
-    fn take_chunk(&mut self, pool: &mut Pool, len: usize, class: Class) -> Option<u32> {
-        if let (Some(&(_, last)), true) = (self.chunks.back(), self.filled + len <= CHUNK_BYTES) {
+    fn take_chunk(&mut self, pool: &mut Pool, len: usize, class: Class) -> Option<Chunk> {
+        if let Some(&(_, last)) =
+            self.chunks.back().filter(|(_, last)| self.filled + len <= pool.bytes_of(*last))
+        {
             return Some(last);
         }
-        if !pool.allows(self.chunks.len()) {
+        if !pool.allows(self.chunks.len()) || len > pool.next_bytes(class == Class::Bulk) {
             return None;
         }
         self.filled = 0;
@@ -238,9 +240,13 @@ impl RingTx {
         PACKET_BYTES_MAX
     }
 
-    pub fn payload_now(&mut self, pool: &mut Pool) -> usize {
+    pub fn payload_now(&mut self, pool: &mut Pool, class: Class) -> usize {
         self.reclaim_some(pool);
-        if pool.allows(self.chunks.len()) { CHUNK_BYTES } else { self.inline_max }
+        match pool.allows(self.chunks.len()) {
+            true if class == Class::Bulk => pool.next_bytes(true),
+            true => PACKET_BYTES,
+            false => self.inline_max,
+        }
     }
 
     /// Takes back chunks whose packets the receiver is done with, once there are several.
@@ -517,7 +523,7 @@ impl RingRx {
     /// After a packet of `len` bytes in a chunk: the sender gets chunks back one by one, or when there is nothing else to do.
     pub fn pass_chunk(&mut self, len: usize) {
         self.chunk_bytes += len;
-        if self.chunk_bytes >= CHUNK_BYTES / 2 || self.ring.peek().is_none() {
+        if self.chunk_bytes >= PACKET_BYTES / 2 || self.ring.peek().is_none() {
             self.chunk_bytes = 0;
             self.give_back();
         }
@@ -528,7 +534,7 @@ impl RingRx {
         let at = usize::try_from(self.ring.payload(CHUNK_NAME_BYTES)?.read_u64()?).ok()?;
         // It is here when the chunk has been copied.
         self.ring.fetch_next(CHUNK_NAME_BYTES);
-        if len > CHUNK_BYTES { None } else { self.pool.as_ref()?.wire_ref(at, len) }
+        if len > LONG_PACKET_BYTES { None } else { self.pool.as_ref()?.wire_ref(at, len) }
     }
 
     /// Takes what the sender passed over the socket; says false if it has closed it.

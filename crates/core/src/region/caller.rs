@@ -76,7 +76,9 @@ impl Endpoint {
             return self.put_direct(key, &mapped, offset, notice, bytes.len(), &mut WireRef::new(bytes));
         }
         let access = Access { slot: key.slot, nonce: key.nonce, offset, len };
-        if bytes.len() + PUT_PREFIX <= self.packet_room(key.owner)? && !self.is_putting(key.owner) {
+        if bytes.len() + PUT_PREFIX <= self.packet_room(key.owner, Class::Data)?
+            && !self.is_putting(key.owner)
+        {
             let op = self.start(key.owner, What::Answer)?;
             let head = put_head(op, bytes.len(), true, notice);
             let imm = notice.map_or(0, |(_, imm)| imm);
@@ -388,7 +390,7 @@ impl Endpoint {
             };
             let (peer, memory, at, access, sent, notice) =
                 (*peer, memory.clone(), *at, *access, *sent, *notice);
-            let room = match self.packet_room(peer) {
+            let room = match self.packet_room(peer, Class::Data) {
                 Ok(room) => room,
                 Err(SendError::Full) => return None,
                 Err(_) => return Some(()),

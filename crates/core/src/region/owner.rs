@@ -109,7 +109,7 @@ impl Endpoint {
     /// Sends more of what somebody wants to get; false when there is no more to be sent. What was revoked meanwhile is not.
     fn serve_one(&mut self, get: &mut Serve) -> bool {
         loop {
-            let room = match self.packet_room(get.to) {
+            let room = match self.packet_room(get.to, Class::Data) {
                 Ok(room) => room,
                 Err(error) => return error == SendError::Full,
             };

@@ -15,6 +15,7 @@ use crate::Peer;
 use crate::endpoint::Endpoint;
 use crate::error::SendError;
 use crate::incoming::Incoming;
+use crate::provider::Class;
 use crate::stream::Sending;
 
 /// When a send has ended.
@@ -272,7 +273,7 @@ impl Tagged {
         if self.peers[to.index()].offered >= OFFERS_MAX {
             return false;
         }
-        let room = endpoint.packet_room(to).unwrap_or(0).saturating_sub(OFFER_PREFIX) as u64;
+        let room = endpoint.packet_room(to, Class::Data).unwrap_or(0).saturating_sub(OFFER_PREFIX) as u64;
         let told = match shown.is_any() {
             false => len.min(affordable.unwrap_or(0)).min(room).min(WHOLE_BYTES_MAX as u64),
             true => 0,
