@@ -55,7 +55,7 @@ impl Tx {
         }
     }
 
-    /// The largest payload worth putting into one packet now.
+    /// The largest payload worth putting into one packet of this class now.
     pub fn payload_now(&mut self, pool: &mut Pool, class: Class) -> usize {
         match self {
             Tx::Closed => 0,

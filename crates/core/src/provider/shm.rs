@@ -174,7 +174,7 @@ impl RingTx {
         self.nudge();
     }
 
-    /// Sends one packet of any length up to [`RingTx::payload_max`].
+    /// Sends one packet of any length up to [`RingTx::payload_max`], or of a long message up to what [`RingTx::payload_now`] says.
     pub fn send(
         &mut self,
         pool: &mut Pool,
@@ -240,6 +240,7 @@ impl RingTx {
         PACKET_BYTES_MAX
     }
 
+    /// The largest payload worth putting into one packet of this class now.
     pub fn payload_now(&mut self, pool: &mut Pool, class: Class) -> usize {
         self.reclaim_some(pool);
         match pool.allows(self.chunks.len()) {
