@@ -365,6 +365,7 @@ impl Endpoint {
     }
 
     /// The header of a short message, if the peer is there and takes so many bytes in one packet.
+    #[inline(always)]
     fn message_head(&mut self, to: Peer, port: Port, imm: u64, len: usize) -> Result<Head, SendError> {
         self.peer_mut(to)?;
         let max = self.message_max(to);
@@ -615,13 +616,26 @@ impl Endpoint {
         class: Class,
         fill: impl FnOnce(&mut WireMut<'_>),
     ) -> Result<(), SendError> {
+        self.send_opened(to, (head, None), class, fill)
+    }
+
+    /// The same, with what opens a long message.
+    pub(crate) fn send_opened(
+        &mut self,
+        to: Peer,
+        (head, begin): (Head, Option<wire::Begin>),
+        class: Class,
+        fill: impl FnOnce(&mut WireMut<'_>),
+    ) -> Result<(), SendError> {
         self.peer_mut(to)?;
         let peer = &mut self.peers[to.index()];
         if let Tx::Ring(ring) = &mut peer.tx {
             ring.note(head.len as usize, peer.stats.received);
         }
-        let sent =
-            if peer.outbox.is_empty() { peer.tx.send(&mut self.pool, head, class, fill) } else { Err(Full) };
+        let sent = match peer.outbox.is_empty() {
+            true => peer.tx.send_opened(&mut self.pool, (head, begin), class, fill),
+            false => Err(Full),
+        };
         match sent {
             Ok(()) => {
                 peer.stats.count_sent(head.len as usize);

@@ -12,7 +12,7 @@ use crate::endpoint::{Endpoint, InboundSlot};
 use crate::incoming::{Deliver, Incoming, Part};
 use crate::progress::{BEHIND, Budget, Inbound};
 use crate::provider::Rx;
-use crate::provider::shm::{CHUNK_NAME_BYTES, RingRx};
+use crate::provider::shm::{CHUNK_BEGIN_BYTES, CHUNK_NAME_BYTES, RingRx};
 use crate::stream::OpenMessages;
 use crate::wire::{self, Begin, FLAG_CHUNK, FLAG_LAST, Head, Kind};
 use crate::{Peer, Port};
@@ -279,9 +279,16 @@ impl Endpoint {
             if chunked && !rx.has_pool() {
                 rx.fetch_pool(&mut self.pool);
             }
-            let Some(mut payload) = (if chunked { rx.chunk(len) } else { rx.ring.payload(len) }) else {
-                break;
+            let begins = head.kind == Kind::Begin;
+            let opened = match (chunked, begins) {
+                (true, true) => rx.chunk_that_begins(len).map(|(begin, payload)| (Some(begin), payload)),
+                (true, false) => rx.chunk(len).map(|payload| (None, payload)),
+                (false, _) => rx
+                    .ring
+                    .payload(len)
+                    .map(|mut payload| (begins.then(|| Begin::read(&mut payload)).flatten(), payload)),
             };
+            let Some((begin, payload)) = opened else { break };
             // What is not the next of the message, or makes no sense, is left for `progress` to find again.
             let part = match (head.kind, &followed) {
                 (Kind::Message, Some(_)) if len == 0 && !chunked && aside(head.port, head.w1) => {
@@ -289,7 +296,7 @@ impl Endpoint {
                     peer.stats.count_received(0);
                     continue;
                 }
-                (Kind::Begin, None) if (head.port, head.w1) == (port, imm) => Begin::read(&mut payload)
+                (Kind::Begin, None) if (head.port, head.w1) == (port, imm) => begin
                     .filter(|begin| begin.total <= most)
                     .and_then(|begin| open.begin(&head, begin, payload.remaining())),
                 (Kind::Piece, Some(so_far))
@@ -302,7 +309,11 @@ impl Endpoint {
             let Some(Part { total, offset, stream, .. }) = part else { break };
             let got = offset + payload.remaining() as u64;
             take(offset, Incoming::new(from, port, imm, payload));
-            rx.pass(if chunked { CHUNK_NAME_BYTES } else { len });
+            rx.pass(match chunked {
+                true if begins => CHUNK_BEGIN_BYTES,
+                true => CHUNK_NAME_BYTES,
+                false => len,
+            });
             if chunked {
                 rx.pass_chunk(len);
             }

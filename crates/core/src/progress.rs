@@ -11,7 +11,7 @@ use crate::hold::HoldSlot;
 use crate::incoming::{Deliver, Flow, Incoming};
 use crate::peer::PeerState;
 use crate::provider::Rx;
-use crate::provider::shm::{CHUNK_NAME_BYTES, PACKET_BYTES_MAX, RingRx};
+use crate::provider::shm::{CHUNK_BEGIN_BYTES, CHUNK_NAME_BYTES, PACKET_BYTES_MAX, RingRx};
 use crate::stream::OpenMessages;
 use crate::wire::{self, Begin, FLAG_CHUNK, FLAG_LAST, Head, Kind};
 use crate::{Peer, Port};
@@ -30,6 +30,9 @@ pub(crate) struct Inbound {
 
 /// What a peer sent that had no credit for it.
 pub(crate) const UNPAID: &str = "more than it has credit for";
+
+/// What a peer said of a message that cannot be.
+const BEGINS_WRONGLY: &str = "a long message that begins wrongly";
 
 /// How handling one packet ended.
 pub(crate) enum Handled {
@@ -509,7 +512,12 @@ impl Endpoint {
         if chunked && !rx.has_pool() {
             rx.fetch_pool(&mut self.pool);
         }
-        let in_ring = if chunked { CHUNK_NAME_BYTES } else { len };
+        let begins = chunked && head.kind == Kind::Begin;
+        let in_ring = match chunked {
+            true if begins => CHUNK_BEGIN_BYTES,
+            true => CHUNK_NAME_BYTES,
+            false => len,
+        };
         rx.hold.arm(lines_for(in_ring));
         // The next part of what has begun is wanted, or else it is in the way.
         if D::LEAVES && !matches!(head.kind, Kind::Message | Kind::Begin) {
@@ -519,11 +527,14 @@ impl Endpoint {
             rx.read_socket();
             rx.passed.drain(..).for_each(|(tag, fd)| self.imports.arrived(from, &tag, fd));
         }
-        let payload = if chunked { rx.chunk(len) } else { rx.ring.payload(len) };
-        let handled = match payload {
-            Some(payload) => self.dispatch(deliver, from, head, payload, open, &rx.hold),
-            None => Handled::Nonsense("a packet that does not lie in its memory"),
+        let handled = if begins {
+            rx.chunk_that_begins(len)
+                .map(|opened| self.begin_message(deliver, from, head, opened, open, &rx.hold))
+        } else {
+            let payload = if chunked { rx.chunk(len) } else { rx.ring.payload(len) };
+            payload.map(|payload| self.dispatch(deliver, from, head, payload, open, &rx.hold))
         };
+        let handled = handled.unwrap_or(Handled::Nonsense("a packet that does not lie in its memory"));
         if D::LEAVES {
             if matches!(handled, Handled::Later) && rx.hold.may_stay() {
                 return handled;
@@ -545,6 +556,26 @@ impl Endpoint {
         }
     }
 
+    /// Hands the first packet of a long message to whom it concerns: what opens it, and the bytes behind that.
+    fn begin_message<D: Deliver>(
+        &mut self,
+        deliver: &mut D,
+        from: Peer,
+        head: Head,
+        (begin, payload): (Begin, WireRef<'_>),
+        open: &mut OpenMessages,
+        hold: &HoldSlot,
+    ) -> Handled {
+        let Some(part) = open.begin(&head, begin, payload.remaining()) else {
+            return Handled::Nonsense(BEGINS_WRONGLY);
+        };
+        let flow = deliver.deliver(self, Incoming::part(from, part, payload, hold));
+        if D::LEAVES && flow == Flow::Later && hold.may_stay() {
+            open.forget(part.stream);
+        }
+        flow.into()
+    }
+
     /// Hands one packet of any kind to whom it concerns.
     pub(crate) fn dispatch<D: Deliver>(
         &mut self,
@@ -559,20 +590,10 @@ impl Endpoint {
             Kind::Message => {
                 deliver.deliver(self, Incoming::whole(from, head.port, head.w1, payload, hold)).into()
             }
-            Kind::Begin => {
-                match Begin::read(&mut payload)
-                    .and_then(|begin| open.begin(&head, begin, payload.remaining()))
-                {
-                    Some(part) => {
-                        let flow = deliver.deliver(self, Incoming::part(from, part, payload, hold));
-                        if D::LEAVES && flow == Flow::Later && hold.may_stay() {
-                            open.forget(part.stream);
-                        }
-                        flow.into()
-                    }
-                    None => Handled::Nonsense("a long message that begins wrongly"),
-                }
-            }
+            Kind::Begin => match Begin::read(&mut payload) {
+                Some(begin) => self.begin_message(deliver, from, head, (begin, payload), open, hold),
+                None => Handled::Nonsense(BEGINS_WRONGLY),
+            },
             Kind::Piece => match open.piece(head.w1, payload.remaining(), head.flags & FLAG_LAST != 0) {
                 Some(part) => deliver.deliver(self, Incoming::part(from, part, payload, hold)).into(),
                 None => Handled::Nonsense("a piece of no message"),

@@ -230,10 +230,7 @@ impl Endpoint {
     ) -> Result<usize, SendError> {
         let room = self.packet_room(sending.to, sending.class())?;
         let (head, begin, n) = sending.next_packet(room, available);
-        self.send_packet(sending.to, head, sending.class(), |wire| {
-            begin.into_iter().flat_map(|begin| begin.words()).for_each(|word| wire.write_u64(word));
-            fill(wire, n);
-        })?;
+        self.send_opened(sending.to, (head, begin), sending.class(), |wire| fill(wire, n))?;
         sending.begun = true;
         sending.sent += n as u64;
         Ok(n)
@@ -259,11 +256,7 @@ impl Endpoint {
                 let (head, begin, n) = sending.next_packet(ring.payload_now(pool, sending.class()), most);
                 ring.note(head.len as usize, stats.received);
                 let at = sending.sent;
-                let sent = ring.send(pool, head, sending.class(), |wire| {
-                    begin.into_iter().for_each(|begin| wire.write_words(&begin.words()));
-                    fill(at, wire);
-                });
-                if sent.is_err() {
+                if ring.send(pool, head.words(), begin, sending.class(), |wire| fill(at, wire)).is_err() {
                     break;
                 }
                 stats.count_sent(head.len as usize);

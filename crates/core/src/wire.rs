@@ -97,7 +97,13 @@ pub const fn as_message(w0: u64) -> Option<(Port, usize)> {
 /// The length and port in `w0`, if it is that of a plain message whose payload is in a chunk of the sender's pool.
 #[inline(always)]
 pub const fn as_chunked_message(w0: u64) -> Option<(Port, usize)> {
-    as_message(w0 ^ (FLAG_CHUNK as u64) << 48)
+    as_message(w0 ^ chunked(0))
+}
+
+/// The same header of a packet whose payload is in a chunk of the sender's pool.
+#[inline(always)]
+pub const fn chunked(w0: u64) -> u64 {
+    w0 | (FLAG_CHUNK as u64) << 48
 }
 
 impl Head {
@@ -108,6 +114,12 @@ impl Head {
             | u64::from(self.port.0) << 32
             | u64::from(self.flags) << 48
             | (self.kind as u64) << 56
+    }
+
+    /// Both header words, and the bytes of payload.
+    #[inline(always)]
+    pub fn words(&self) -> (u64, u64, usize) {
+        (self.w0(), self.w1, self.len as usize)
     }
 
     /// The header in two words, if its kind is known.

@@ -11,7 +11,7 @@ pub(crate) mod tcp;
 use barewire_sys::ring::Full;
 use barewire_sys::wirebuf::WireMut;
 
-use crate::wire::Head;
+use crate::wire::{Begin, Head};
 use pool::Pool;
 
 /// What a packet may use of a link's room.
@@ -23,6 +23,17 @@ pub(crate) enum Class {
     Bulk,
     /// Answers and control: may use all of it, so that answers get through when messages cannot.
     Control,
+}
+
+/// Writes a payload with what opens it, if it begins a long message.
+pub(crate) fn opened(
+    begin: Option<Begin>,
+    fill: impl FnOnce(&mut WireMut<'_>),
+) -> impl FnOnce(&mut WireMut<'_>) {
+    move |wire| {
+        begin.into_iter().for_each(|begin| wire.write_words(&begin.words()));
+        fill(wire);
+    }
 }
 
 /// The way out to one peer.
@@ -40,6 +51,7 @@ pub(crate) enum Tx {
 
 impl Tx {
     /// Sends one packet of any kind. Whole short messages over rings take a shorter way.
+    #[inline(always)]
     pub fn send(
         &mut self,
         pool: &mut Pool,
@@ -47,11 +59,23 @@ impl Tx {
         class: Class,
         fill: impl FnOnce(&mut WireMut<'_>),
     ) -> Result<(), Full> {
+        self.send_opened(pool, (head, None), class, fill)
+    }
+
+    /// The same with what opens a long message, which comes before what `fill` writes.
+    #[inline(always)]
+    pub fn send_opened(
+        &mut self,
+        pool: &mut Pool,
+        (head, begin): (Head, Option<Begin>),
+        class: Class,
+        fill: impl FnOnce(&mut WireMut<'_>),
+    ) -> Result<(), Full> {
         match self {
             Tx::Closed => Err(Full),
-            Tx::Ring(ring) => ring.send(pool, head, class, fill),
-            Tx::Datagram(link) => link.send(head, class, fill),
-            Tx::Tcp(tcp) => tcp.send(head, class, fill),
+            Tx::Ring(ring) => ring.send(pool, head.words(), begin, class, fill),
+            Tx::Datagram(link) => link.send(head, class, opened(begin, fill)),
+            Tx::Tcp(tcp) => tcp.send(head, class, opened(begin, fill)),
         }
     }
 

@@ -13,11 +13,10 @@ use barewire_sys::shuttle::Shuttle;
 use barewire_sys::stores::Stores;
 use barewire_sys::wirebuf::{Fill, WireMut, WireRef};
 
-use super::Class;
-use super::local;
+use super::{Class, local, opened};
 use super::pool::{self, Chunk, LONG_PACKET_BYTES, PACKET_BYTES, Pool};
 use crate::hold::HoldSlot;
-use crate::wire::{FLAG_CHUNK, Head};
+use crate::wire::{self, Begin, Head};
 
 /// Longest payload in the ring itself; longer ones go through the pool.
 const INLINE_BYTES_MAX: usize = 2048;
@@ -30,6 +29,8 @@ const STREAM_BYTES_MAX: usize = 1024;
 const STREAM: u32 = 3;
 /// Bytes in the ring of a packet whose payload is in a chunk: where.
 pub(crate) const CHUNK_NAME_BYTES: usize = 8;
+/// The same of one that begins a long message: what opens that stands there too, so that nobody waits for a line of the chunk to know it.
+pub(crate) const CHUNK_BEGIN_BYTES: usize = CHUNK_NAME_BYTES + Begin::BYTES;
 /// Longest payload of any packet but those of long messages.
 pub(crate) const PACKET_BYTES_MAX: usize = PACKET_BYTES;
 /// Letters read from a neighbour's socket before others have their turn.
@@ -178,36 +179,42 @@ impl RingTx {
     pub fn send(
         &mut self,
         pool: &mut Pool,
-        head: Head,
+        (w0, w1, len): (u64, u64, usize),
+        begin: Option<Begin>,
         class: Class,
         fill: impl FnOnce(&mut WireMut<'_>),
     ) -> Result<(), Full> {
-        let len = head.len as usize;
         if self.is_inline(len) {
-            return self.send_inline(head.w0(), head.w1, len, class, fill);
+            return self.send_inline(w0, w1, len, class, opened(begin, fill));
         }
         self.reclaim_some(pool);
         let spare = if class == Class::Control { 0 } else { self.spare };
-        let chunk = match self.ring.fits(CHUNK_NAME_BYTES, spare) {
-            true => self.take_chunk(pool, len, class),
+        let in_ring = begin.map_or(CHUNK_NAME_BYTES, |_| CHUNK_BEGIN_BYTES);
+        let in_chunk = len - (in_ring - CHUNK_NAME_BYTES);
+        let chunk = match self.ring.fits(in_ring, spare) {
+            true => self.take_chunk(pool, in_chunk, class),
             false => None,
         };
         let Some(chunk) = chunk else {
             let fits = len <= self.inline_max;
-            return if fits { self.send_inline(head.w0(), head.w1, len, class, fill) } else { Err(Full) };
+            let fill = opened(begin, fill);
+            return if fits { self.send_inline(w0, w1, len, class, fill) } else { Err(Full) };
         };
         let at = chunk.at() + self.filled;
         let segment = pool.segment().map_err(|_| Full)?;
-        self.stores.write(segment.wire_mut(at, len).expect("chunks lie inside the pool"), fill);
-        let head = Head { flags: head.flags | FLAG_CHUNK, ..head };
-        self.send_inline(head.w0(), head.w1, CHUNK_NAME_BYTES, class, |wire| wire.write_u64(at as u64))
-            .expect("room was checked above");
+        self.stores.write(segment.wire_mut(at, in_chunk).expect("chunks lie inside the pool"), fill);
+        let name = |wire: &mut WireMut<'_>| wire.write_u64(at as u64);
+        self.send_inline(wire::chunked(w0), w1, in_ring, class, |wire| {
+            name(wire);
+            begin.into_iter().for_each(|begin| wire.write_words(&begin.words()));
+        })
+        .expect("room was checked above");
         let end = self.ring.position();
         match self.chunks.back_mut() {
             Some(last) if self.filled > 0 => last.0 = end,
             _ => self.chunks.push_back((end, chunk)),
         }
-        self.filled = (self.filled + len).next_multiple_of(LINE_BYTES);
+        self.filled = (self.filled + in_chunk).next_multiple_of(LINE_BYTES);
         Ok(())
     }
 
@@ -538,6 +545,13 @@ impl RingRx {
         if len > LONG_PACKET_BYTES { None } else { self.pool.as_ref()?.wire_ref(at, len) }
     }
 
+    /// What opens a long message whose first packet of `len` bytes names a chunk, and the bytes that are there.
+    pub fn chunk_that_begins(&self, len: usize) -> Option<(Begin, WireRef<'_>)> {
+        let mut beside = self.ring.payload(CHUNK_BEGIN_BYTES)?;
+        beside.read_u64()?;
+        Some((Begin::read(&mut beside)?, self.chunk(len.checked_sub(Begin::BYTES)?)?))
+    }
+
     /// Takes what the sender passed over the socket; says false if it has closed it.
     pub fn read_socket(&mut self) -> bool {
         let Some(socket) = &self.socket else { return true };
@@ -583,3 +597,4 @@ impl RingRx {
         self.pool.is_some()
     }
 }
+
