@@ -139,7 +139,7 @@ impl Endpoint {
         let _ = self.poller.add(&socket.fd, Source::RingTx(to));
         let process = credentials::of(&socket.fd).ok().and_then(|who| who.pid);
         let choice = "shm: it is on the same host".to_owned();
-        let ring = Box::new(RingTx::new(memory, Some(socket)));
+        let ring = Box::new(RingTx::new(memory, Some(socket), self.pool.bytes()));
         self.open_shuttle(to, ring.memory(), (self.me, to));
         self.open_tx(to, Tx::Ring(ring), choice);
         self.watch_process(to, process);

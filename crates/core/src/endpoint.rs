@@ -219,7 +219,7 @@ impl Endpoint {
         let other = RingMemory::open(fd, bytes)?;
         let me = self.me;
         let entry = &mut self.peers[me.index()];
-        entry.tx = Tx::Ring(Box::new(RingTx::new(memory, None)));
+        entry.tx = Tx::Ring(Box::new(RingTx::new(memory, None, self.pool.bytes())));
         entry.state = PeerState::Connected;
         entry.choice = Some("shm: it is this endpoint itself".to_owned());
         entry.refresh_fast();

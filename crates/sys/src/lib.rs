@@ -44,6 +44,7 @@ pub mod map;
 pub mod memory;
 #[cfg(not(loom))]
 pub mod pmix;
+pub mod readers;
 pub mod ring;
 pub mod shuttle;
 #[cfg(not(loom))]

@@ -12,7 +12,7 @@
 //! let block: Vec<u8> = (0..16 << 10).map(|at| (at % 253) as u8).collect();
 //! for turn in 0..1000 {
 //!     let at = turn % 4 * block.len(); // memory that comes round again
-//!     stores.write(shared.wire_mut(at, block.len()).unwrap(), |wire| { wire.write(&block); });
+//!     let _cost = stores.write(shared.wire_mut(at, block.len()).unwrap(), |wire| { wire.write(&block); });
 //! }
 //! assert_eq!(shared.wire_ref(3 * block.len(), block.len()).unwrap().to_vec(), block);
 //! ```
@@ -66,7 +66,7 @@ impl Default for Stores {
 }
 
 impl Stores {
-    /// Has `fill` write to `wire`, in the way that costs less.
+    /// Has `fill` write to `wire`, in the way that costs less. Says what a MiB of it cost in ticks, if it was timed and no trial.
     ///
     /// ```
     /// use barewire_sys::{stores::Stores, wirebuf::WireMut};
@@ -78,16 +78,19 @@ impl Stores {
     /// assert_eq!((to[2999], to[3000], to[4095]), (1, 2, 2), "all that fits, whichever way it goes");
     /// ```
     #[inline]
-    pub fn write(&self, mut wire: WireMut<'_>, fill: impl FnOnce(&mut WireMut<'_>)) {
+    pub fn write(&self, mut wire: WireMut<'_>, fill: impl FnOnce(&mut WireMut<'_>)) -> Option<u64> {
         let len = wire.remaining();
         if len < BYTES_MIN {
-            return fill(&mut wire);
+            fill(&mut wire);
+            return None;
         }
         let (way, timed) = self.choose();
         wire.go(way);
         if !timed {
-            return fill(&mut wire);
+            fill(&mut wire);
+            return None;
         }
+        let usual = way == self.best();
         let start = ticks();
         fill(&mut wire);
         if way == Way::Past {
@@ -95,8 +98,9 @@ impl Stores {
             // else, and that is part of what it costs.
             fence(Ordering::SeqCst);
         }
-        let took = ticks().saturating_sub(start);
-        self.costs[way as usize].note(took, len);
+        let cost = (ticks().saturating_sub(start) << 20) / len as u64;
+        self.costs[way as usize].note(cost);
+        usual.then_some(cost)
     }
 
     /// Which way the next write goes, and whether it is timed.
@@ -145,8 +149,7 @@ impl Cost {
         self.0.load(Ordering::Relaxed)
     }
 
-    fn note(&self, ticks: u64, bytes: usize) {
-        let seen = (ticks << 20) / bytes as u64;
+    fn note(&self, seen: u64) {
         let cost = match self.get() {
             0 => seen,
             least => seen.min(least.saturating_add(least / 8 + 1)),
@@ -166,7 +169,7 @@ mod tests {
         for _ in 0..times {
             let (way, timed) = stores.choose();
             if timed {
-                stores.costs[way as usize].note(ticks[way as usize], 16 << 10);
+                stores.costs[way as usize].note(ticks[way as usize] << 6);
             }
             went[way as usize] += 1;
         }
@@ -203,7 +206,7 @@ mod tests {
     fn an_interruption_counts_for_nothing() {
         let stores = Stores::default();
         write(&stores, 100, [1200, 5000, 1700]);
-        stores.costs[Way::Usual as usize].note(10_000_000, 16 << 10);
+        stores.costs[Way::Usual as usize].note(10_000_000 << 6);
         assert_eq!(write(&stores, 300, [1200, 5000, 1700]), [300, 0, 0]);
     }
 

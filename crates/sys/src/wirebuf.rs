@@ -219,7 +219,13 @@ impl<'a> WireMut<'a> {
         let n = from.left.min(self.left);
         // SAFETY: both cursors have `n` bytes left; source and destination are distinct mappings or disjoint
         // ranges, as a writable cursor is exclusive within this process.
-        unsafe { self.copy_here(from.at, n) };
+        unsafe {
+            if from.gently {
+                copy::copy_gently(self.at, from.at, n);
+            } else {
+                self.copy_here(from.at, n);
+            }
+        }
         self.skip(n);
         from.skip(n);
         n
@@ -386,6 +392,7 @@ impl<'a> Places<'a> {
 pub struct WireRef<'a> {
     at: *const u8,
     left: usize,
+    gently: bool,
     life: PhantomData<&'a [u8]>,
 }
 
@@ -396,7 +403,20 @@ impl<'a> WireRef<'a> {
     /// The bytes must stay mapped and readable for `'a`.
     #[inline(always)]
     pub(crate) unsafe fn from_raw(at: *const u8, len: usize) -> WireRef<'a> {
-        WireRef { at, left: len, life: PhantomData }
+        WireRef { at, left: len, gently: false, life: PhantomData }
+    }
+
+    /// The same bytes, to be read [gently](copy::copy_gently), or as usual.
+    ///
+    /// ```
+    /// use barewire_sys::wirebuf::WireRef;
+    /// let (from, mut to) = (vec![7; 40_000], vec![0; 40_000]);
+    /// assert_eq!(WireRef::new(&from).gently(true).read(&mut to), 40_000);
+    /// assert_eq!(to, from);
+    /// ```
+    #[inline(always)]
+    pub fn gently(self, gently: bool) -> WireRef<'a> {
+        WireRef { gently, ..self }
     }
 
     /// A cursor over private memory.
@@ -461,7 +481,13 @@ impl<'a> WireRef<'a> {
         let n = into.len().min(self.left);
         // SAFETY: `n` bytes are readable at `at`, `into` has room for `n`, and an exclusive borrow of private
         // memory cannot overlap wire memory.
-        unsafe { copy::copy(into.as_mut_ptr(), self.at, n) };
+        unsafe {
+            if self.gently {
+                copy::copy_gently(into.as_mut_ptr(), self.at, n);
+            } else {
+                copy::copy(into.as_mut_ptr(), self.at, n);
+            }
+        }
         self.skip(n);
         n
     }
@@ -557,7 +583,7 @@ impl<'a> WireRef<'a> {
     /// ```
     #[inline(always)]
     pub fn reborrow(&self) -> WireRef<'_> {
-        WireRef { at: self.at, left: self.left, life: PhantomData }
+        WireRef { at: self.at, left: self.left, gently: self.gently, life: PhantomData }
     }
 
     #[inline(always)]

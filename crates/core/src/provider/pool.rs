@@ -56,6 +56,11 @@ impl Pool {
         Pool { bytes, segment: None, large: VecDeque::new(), small: VecDeque::new(), came_back: 0 }
     }
 
+    /// Bytes in all.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// The pool's memory, made on first use.
     pub fn segment(&mut self) -> Result<&Segment, MapError> {
         if self.segment.is_none() {

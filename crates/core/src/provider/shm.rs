@@ -8,13 +8,14 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use barewire_sys::bell::Ringer;
 use barewire_sys::map::Segment;
+use barewire_sys::readers::Readers;
 use barewire_sys::ring::{Consumer, Full, HEAD_BYTES, LINE_BYTES, Packet, Producer, RingMemory};
 use barewire_sys::shuttle::Shuttle;
 use barewire_sys::stores::Stores;
 use barewire_sys::wirebuf::{Fill, WireMut, WireRef};
 
-use super::{Class, local, opened};
 use super::pool::{self, Chunk, LONG_PACKET_BYTES, PACKET_BYTES, Pool};
+use super::{Class, local, opened};
 use crate::hold::HoldSlot;
 use crate::wire::{self, Begin, Head};
 
@@ -31,6 +32,10 @@ const STREAM: u32 = 3;
 pub(crate) const CHUNK_NAME_BYTES: usize = 8;
 /// The same of one that begins a long message: what opens that stands there too, so that nobody waits for a line of the chunk to know it.
 pub(crate) const CHUNK_BEGIN_BYTES: usize = CHUNK_NAME_BYTES + Begin::BYTES;
+/// In the name of a chunk: the sender wishes that it be read gently.
+const READ_GENTLY: u64 = 1 << 63;
+/// Fewer bytes always are: that is the faster way then.
+const GENTLY_BELOW: usize = 20 << 10;
 /// Longest payload of any packet but those of long messages.
 pub(crate) const PACKET_BYTES_MAX: usize = PACKET_BYTES;
 /// Letters read from a neighbour's socket before others have their turn.
@@ -61,8 +66,9 @@ pub(crate) struct RingTx {
     chunks: VecDeque<(u64, Chunk)>,
     /// Bytes filled of the last of them.
     filled: usize,
-    /// How chunks are filled.
+    /// How chunks are filled, and had better be read.
     stores: Stores,
+    readers: Readers,
     /// With so many it is time to look which have come back.
     look_at: usize,
     pool_passed: bool,
@@ -72,7 +78,7 @@ pub(crate) struct RingTx {
 }
 
 impl RingTx {
-    pub fn new(memory: RingMemory, socket: Option<local::Dialled>) -> RingTx {
+    pub fn new(memory: RingMemory, socket: Option<local::Dialled>, pool_bytes: usize) -> RingTx {
         let ring = Producer::new(memory);
         let (lines, bytes) = (ring.lines(), ring.memory().bytes());
         let fast = ring.comes_back_fast();
@@ -94,6 +100,7 @@ impl RingTx {
             chunks: VecDeque::new(),
             filled: 0,
             stores: Stores::default(),
+            readers: Readers::new(pool_bytes),
             look_at: CHUNKS_A_LOOK,
             rung: 0,
             has_left: false,
@@ -202,8 +209,11 @@ impl RingTx {
         };
         let at = chunk.at() + self.filled;
         let segment = pool.segment().map_err(|_| Full)?;
-        self.stores.write(segment.wire_mut(at, in_chunk).expect("chunks lie inside the pool"), fill);
-        let name = |wire: &mut WireMut<'_>| wire.write_u64(at as u64);
+        let cost =
+            self.stores.write(segment.wire_mut(at, in_chunk).expect("chunks lie inside the pool"), fill);
+        self.readers.note(in_chunk, cost);
+        let gently = if self.readers.read_gently() { READ_GENTLY } else { 0 };
+        let name = |wire: &mut WireMut<'_>| wire.write_u64(at as u64 | gently);
         self.send_inline(wire::chunked(w0), w1, in_ring, class, |wire| {
             name(wire);
             begin.into_iter().for_each(|begin| wire.write_words(&begin.words()));
@@ -539,10 +549,15 @@ impl RingRx {
 
     /// The payload of a packet that names a chunk.
     pub fn chunk(&self, len: usize) -> Option<WireRef<'_>> {
-        let at = usize::try_from(self.ring.payload(CHUNK_NAME_BYTES)?.read_u64()?).ok()?;
+        let name = self.ring.payload(CHUNK_NAME_BYTES)?.read_u64()?;
+        let at = usize::try_from(name & !READ_GENTLY).ok()?;
+        let gently = len < GENTLY_BELOW || name & READ_GENTLY != 0;
         // It is here when the chunk has been copied.
         self.ring.fetch_next(CHUNK_NAME_BYTES);
-        if len > LONG_PACKET_BYTES { None } else { self.pool.as_ref()?.wire_ref(at, len) }
+        if len > LONG_PACKET_BYTES {
+            return None;
+        }
+        Some(self.pool.as_ref()?.wire_ref(at, len)?.gently(gently))
     }
 
     /// What opens a long message whose first packet of `len` bytes names a chunk, and the bytes that are there.
@@ -597,4 +612,3 @@ impl RingRx {
         self.pool.is_some()
     }
 }
-

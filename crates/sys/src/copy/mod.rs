@@ -11,6 +11,7 @@
 //! of old and new bytes, which whoever checks the bytes has to expect, and nothing worse happens.
 //!
 //! - [`copy`] for everything;
+//! - [`copy_gently`] for long ones out of lines that another processor has written and will write again;
 //! - [`copy_small`] where the length is known to be at most [`SMALL_MAX`]: inlined, no call, no dispatch;
 //! - [`copy_stream`] for big copies whose destination nobody reads soon: past the caches;
 //! - [`copy_string`] for long copies into lines that another processor has: without fetching them first.
@@ -71,6 +72,33 @@ pub unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
     } else {
         // SAFETY: the caller's promise, and the length was just checked.
         unsafe { arch::copy_over_small(dst, src, len) }
+    }
+}
+
+/// [`copy`] that is gentle with whoever wrote the source: on processors that copy long ones by an instruction of their own (Zen 5), by a loop.
+///
+/// When lines that were read by that instruction come round again, writing them may take three times as long, for as long as the cache that reader and
+/// writer share has no room for all of them; a loop takes a tenth longer itself, from 20 KiB up. Who reads cannot notice, so
+/// [who writes](crate::readers::Readers) has to say.
+///
+/// # Safety
+///
+/// As for [`copy`].
+///
+/// ```
+/// let from = vec![7u8; 100_000];
+/// let mut to = vec![0u8; 100_000];
+/// // SAFETY: two distinct allocations of 100 000 bytes.
+/// unsafe { barewire_sys::copy::copy_gently(to.as_mut_ptr(), from.as_ptr(), from.len()) };
+/// assert_eq!(to, from);
+/// ```
+pub unsafe fn copy_gently(dst: *mut u8, src: *const u8, len: usize) {
+    if len <= SMALL_MAX {
+        // SAFETY: the caller's promise, and the length was just checked.
+        unsafe { arch::copy_small(dst, src, len) }
+    } else {
+        // SAFETY: the caller's promise, and the length was just checked.
+        unsafe { arch::gently(dst, src, len) }
     }
 }
 

@@ -50,7 +50,9 @@ pub(super) mod as_arch {
         kernel == Kernel::Portable
     }
 
-    pub(in super::super) use super::{copy as copy_over_small, copy as copy_small, copy as string};
+    pub(in super::super) use super::{
+        copy as copy_over_small, copy as copy_small, copy as gently, copy as string,
+    };
 
     /// # Safety
     ///

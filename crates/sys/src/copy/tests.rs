@@ -69,7 +69,13 @@ unsafe fn copy_by_string(_: Kernel, dst: *mut u8, src: *const u8, len: usize) {
     unsafe { copy_string(dst, src, len) }
 }
 
-const ROUTINES: [Routine; 4] = [copy_with, stream_with, copy_default, copy_by_string];
+/// The same of `copy_gently`.
+unsafe fn copy_gentle(_: Kernel, dst: *mut u8, src: *const u8, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { copy_gently(dst, src, len) }
+}
+
+const ROUTINES: [Routine; 5] = [copy_with, stream_with, copy_default, copy_by_string, copy_gentle];
 
 #[test]
 fn every_length_to_1024_is_exact_at_telling_alignments() {

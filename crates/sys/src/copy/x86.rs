@@ -85,6 +85,16 @@ pub(super) unsafe fn copy_over_small(dst: *mut u8, src: *const u8, len: usize) {
     unsafe { chosen(dst, src, len) }
 }
 
+/// # Safety
+///
+/// As for [`super::copy`], and `len > SMALL_MAX`.
+pub(super) unsafe fn gently(dst: *mut u8, src: *const u8, len: usize) {
+    // SYNC chosen: see `copy_over_small`.
+    let is_wide = CHOSEN.load(Ordering::Relaxed) == wide::copy as CopyFn as *mut ();
+    // SAFETY: the caller's promise; what runs `wide` runs `avx512`.
+    unsafe { if is_wide { avx512::copy(dst, src, len) } else { copy_over_small(dst, src, len) } }
+}
+
 type CopyFn = unsafe fn(*mut u8, *const u8, usize);
 
 /// The copy for more than [`super::SMALL_MAX`] bytes on this processor; at first, one that finds out.
