@@ -22,6 +22,7 @@ use crate::peer::PeerEntry;
 use crate::provider::{Class, Tx};
 use crate::wire::{Begin, FLAG_LAST, Head, Kind};
 use crate::{Peer, Port};
+use barewire_sys::ring::LINE_BYTES;
 use barewire_sys::wirebuf::{WireMut, WireRef};
 
 /// From this many bytes on, a wire that can takes them from where they are; fewer are copied faster than described.
@@ -130,15 +131,20 @@ impl Sending {
         let left = usize::try_from(self.remaining()).unwrap_or(usize::MAX).min(available);
         let (port, flags) = (self.port, 0);
         if self.begun {
-            let n = left.min(room);
+            let n = whole_lines(left, room);
             let w1 = u64::from(self.stream);
             return (Head { kind: Kind::Piece, flags, port, len: n as u32, w1 }, None, n);
         }
         let begin = Begin { total: self.total, stream: self.stream };
-        let n = left.min(room.saturating_sub(Begin::BYTES));
+        let n = whole_lines(left, room.saturating_sub(Begin::BYTES));
         let len = (n + Begin::BYTES) as u32;
         (Head { kind: Kind::Begin, flags, port, len, w1: self.imm }, Some(begin), n)
     }
+}
+
+/// As much of what is left as there is room for; lines stay whole if there is more, so that the next packet begins with one.
+fn whole_lines(left: usize, room: usize) -> usize {
+    if left <= room || room < LINE_BYTES { left.min(room) } else { room - room % LINE_BYTES }
 }
 
 impl Endpoint {
