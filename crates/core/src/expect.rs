@@ -65,7 +65,9 @@ impl Endpoint {
         most: usize,
         take: impl FnOnce(Incoming<'_>),
     ) -> Option<usize> {
-        self.expect_besides(from, (port, imm), most, |_, _| false, take)
+        self.expect_besides(from, (port, imm), most, |_, _| false, |payload| {
+            take(Incoming::new(from, port, imm, payload));
+        })
     }
 
     /// Gives everybody else their turn if it is due, because many messages of one peer in a row were [expected](Endpoint::expect) and came;
@@ -105,7 +107,7 @@ impl Endpoint {
         what: (Port, u64),
         most: usize,
         aside: impl FnMut(Port, u64) -> bool,
-        take: impl FnOnce(Incoming<'_>),
+        take: impl FnOnce(WireRef<'_>),
     ) -> Option<usize> {
         match self.take_next(from, what, most, take) {
             Ok(len) => Some(len),
@@ -116,7 +118,7 @@ impl Endpoint {
     /// Takes a message that is in the ring at the first look, as the one before it was: what else there may be to do was looked at with the first of
     /// them in a row, and is again before they are too many. Gives `take` back if it is not there.
     #[inline(always)]
-    fn take_next<T: FnOnce(Incoming<'_>)>(
+    fn take_next<T: FnOnce(WireRef<'_>)>(
         &mut self,
         from: Peer,
         (port, imm): (Port, u64),
@@ -139,7 +141,7 @@ impl Endpoint {
         if behind >= BEHIND && len <= BESIDE_MAX {
             rx.ring.fetch_ahead();
         }
-        take(Incoming::new(from, port, imm, payload));
+        take(payload);
         rx.pass(len);
         self.expecting.in_a_row += 1;
         self.peers[from.index()].stats.count_received(len);
@@ -153,7 +155,7 @@ impl Endpoint {
         (port, imm): (Port, u64),
         most: usize,
         mut aside: impl FnMut(Port, u64) -> bool,
-        take: impl FnOnce(Incoming<'_>),
+        take: impl FnOnce(WireRef<'_>),
     ) -> Option<usize> {
         let at = self.expecting_from(from)?;
         let mut looks = self.patience.looks_at_one();
@@ -213,22 +215,23 @@ impl Endpoint {
         if self.expecting.behind > BEHIND && len <= BESIDE_MAX {
             rx.ring.fetch_ahead();
         }
+        // In one place, so that it is compiled into it.
+        take(match &shuttle {
+            Some(_) if chunked => return None,
+            Some(shuttle) => shuttle.payload(len)?,
+            None if chunked => rx.chunk(len)?,
+            None => rx.ring.payload(len)?,
+        });
         match shuttle {
-            Some(shuttle) if !chunked => {
-                take(Incoming::new(from, port, imm, shuttle.payload(len)?));
+            Some(shuttle) => {
                 shuttle.pass();
                 rx.ring.turn_over();
             }
             None if chunked => {
-                take(Incoming::new(from, port, imm, rx.chunk(len)?));
                 rx.pass(CHUNK_NAME_BYTES);
                 rx.pass_chunk(len);
             }
-            None => {
-                take(Incoming::new(from, port, imm, rx.ring.payload(len)?));
-                rx.pass(len);
-            }
-            Some(_) => return None,
+            None => rx.pass(len),
         }
         self.expecting.in_a_row += 1;
         peer.stats.count_received(len);

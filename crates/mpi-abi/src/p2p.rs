@@ -92,8 +92,8 @@ impl Message {
         let mut alone = comm.net.alone_for_a_moment()?;
         let (endpoint, layer) = alone.as_deref_mut()?;
         endpoint.let_others(from, layer);
-        layer.tagged.receive_now(endpoint, from, envelope, bytes.len(), |mut packet| {
-            bytes.wire_mut(0, packet.remaining()).map(|mut place| packet.read_to(&mut place));
+        layer.tagged.receive_now(endpoint, from, envelope, bytes.len(), |mut payload| {
+            bytes.wire_mut(0, payload.remaining()).map(|mut place| place.write_from(&mut payload));
         })
     }
 

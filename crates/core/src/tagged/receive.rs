@@ -3,7 +3,7 @@
 use std::sync::atomic::{Ordering, fence};
 
 use barewire_sys::userbuf::UserBuf;
-use barewire_sys::wirebuf::Places;
+use barewire_sys::wirebuf::{Places, WireRef};
 
 use super::body::Sink;
 use super::fetch::{Fetched, Shown};
@@ -163,7 +163,7 @@ impl Tagged {
         from: Peer,
         envelope: Envelope,
         most: usize,
-        take: impl FnOnce(Incoming<'_>),
+        take: impl FnOnce(WireRef<'_>),
     ) -> Option<u64> {
         if self.is_awaited(from, envelope) || self.has_to_advance() {
             return None;
