@@ -65,9 +65,15 @@ impl Endpoint {
         most: usize,
         take: impl FnOnce(Incoming<'_>),
     ) -> Option<usize> {
-        self.expect_besides(from, (port, imm), most, |_, _| false, |payload| {
-            take(Incoming::new(from, port, imm, payload));
-        })
+        self.expect_besides(
+            from,
+            (port, imm),
+            most,
+            |_, _| false,
+            |payload| {
+                take(Incoming::new(from, port, imm, payload));
+            },
+        )
     }
 
     /// Gives everybody else their turn if it is due, because many messages of one peer in a row were [expected](Endpoint::expect) and came;

@@ -507,7 +507,7 @@ impl<'a> Incoming<'a> {
     /// ```
     #[inline]
     pub fn read_to(&mut self, into: &mut WireMut<'_>) -> usize {
-        let n = into.write_from(&mut self.payload);
+        let n = into.take_from(&mut self.payload);
         self.offset += n as u64;
         n
     }

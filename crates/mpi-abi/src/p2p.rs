@@ -93,7 +93,7 @@ impl Message {
         let (endpoint, layer) = alone.as_deref_mut()?;
         endpoint.let_others(from, layer);
         layer.tagged.receive_now(endpoint, from, envelope, bytes.len(), |mut payload| {
-            bytes.wire_mut(0, payload.remaining()).map(|mut place| place.write_from(&mut payload));
+            bytes.wire_mut(0, payload.remaining()).map(|mut place| place.take_from(&mut payload));
         })
     }
 

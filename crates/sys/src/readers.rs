@@ -3,7 +3,7 @@
 //! On some processors long copies by an instruction of their own leave lines behind that take three times as long to write when they come round again; not
 //! always, but for seconds on end, when the cache that reader and writer share has no room for all of them: what else uses it, other machines'
 //! programs among them, decides that. Who reads sees nothing of it. So who writes times its writes, has the others read
-//! [gently](crate::copy::copy_gently) for a lap of the memory now and then, and keeps to what makes writing the cheaper.
+//! [gently](crate::copy::read_gently) for a lap of the memory now and then, and keeps to what makes writing the cheaper.
 //!
 //! ```
 //! use barewire_sys::readers::Readers;

@@ -219,13 +219,25 @@ impl<'a> WireMut<'a> {
         let n = from.left.min(self.left);
         // SAFETY: both cursors have `n` bytes left; source and destination are distinct mappings or disjoint
         // ranges, as a writable cursor is exclusive within this process.
-        unsafe {
-            if from.gently {
-                copy::copy_gently(self.at, from.at, n);
-            } else {
-                self.copy_here(from.at, n);
-            }
-        }
+        unsafe { self.copy_here(from.at, n) };
+        self.skip(n);
+        from.skip(n);
+        n
+    }
+
+    /// The same for what has come from another process: see [`copy::copy_in`].
+    ///
+    /// ```
+    /// use barewire_sys::wirebuf::{WireMut, WireRef};
+    /// let (from, mut to) = (vec![7; 40_000], vec![0; 30_000]);
+    /// assert_eq!(WireMut::new(&mut to).take_from(&mut WireRef::new(&from)), 30_000);
+    /// assert_eq!(to, from[..30_000]);
+    /// ```
+    #[inline(always)]
+    pub fn take_from(&mut self, from: &mut WireRef<'_>) -> usize {
+        let n = from.left.min(self.left);
+        // SAFETY: as in `write_from`.
+        unsafe { copy::copy_in(self.at, from.at, n) };
         self.skip(n);
         from.skip(n);
         n
@@ -392,7 +404,6 @@ impl<'a> Places<'a> {
 pub struct WireRef<'a> {
     at: *const u8,
     left: usize,
-    gently: bool,
     life: PhantomData<&'a [u8]>,
 }
 
@@ -403,20 +414,7 @@ impl<'a> WireRef<'a> {
     /// The bytes must stay mapped and readable for `'a`.
     #[inline(always)]
     pub(crate) unsafe fn from_raw(at: *const u8, len: usize) -> WireRef<'a> {
-        WireRef { at, left: len, gently: false, life: PhantomData }
-    }
-
-    /// The same bytes, to be read [gently](copy::copy_gently), or as usual.
-    ///
-    /// ```
-    /// use barewire_sys::wirebuf::WireRef;
-    /// let (from, mut to) = (vec![7; 40_000], vec![0; 40_000]);
-    /// assert_eq!(WireRef::new(&from).gently(true).read(&mut to), 40_000);
-    /// assert_eq!(to, from);
-    /// ```
-    #[inline(always)]
-    pub fn gently(self, gently: bool) -> WireRef<'a> {
-        WireRef { gently, ..self }
+        WireRef { at, left: len, life: PhantomData }
     }
 
     /// A cursor over private memory.
@@ -481,13 +479,7 @@ impl<'a> WireRef<'a> {
         let n = into.len().min(self.left);
         // SAFETY: `n` bytes are readable at `at`, `into` has room for `n`, and an exclusive borrow of private
         // memory cannot overlap wire memory.
-        unsafe {
-            if self.gently {
-                copy::copy_gently(into.as_mut_ptr(), self.at, n);
-            } else {
-                copy::copy(into.as_mut_ptr(), self.at, n);
-            }
-        }
+        unsafe { copy::copy_in(into.as_mut_ptr(), self.at, n) };
         self.skip(n);
         n
     }
@@ -583,7 +575,7 @@ impl<'a> WireRef<'a> {
     /// ```
     #[inline(always)]
     pub fn reborrow(&self) -> WireRef<'_> {
-        WireRef { at: self.at, left: self.left, gently: self.gently, life: PhantomData }
+        WireRef { at: self.at, left: self.left, life: PhantomData }
     }
 
     #[inline(always)]

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 
 use barewire_sys::bell::Ringer;
+use barewire_sys::copy;
 use barewire_sys::map::Segment;
 use barewire_sys::readers::Readers;
 use barewire_sys::ring::{Consumer, Full, HEAD_BYTES, LINE_BYTES, Packet, Producer, RingMemory};
@@ -551,13 +552,10 @@ impl RingRx {
     pub fn chunk(&self, len: usize) -> Option<WireRef<'_>> {
         let name = self.ring.payload(CHUNK_NAME_BYTES)?.read_u64()?;
         let at = usize::try_from(name & !READ_GENTLY).ok()?;
-        let gently = len < GENTLY_BELOW || name & READ_GENTLY != 0;
+        copy::read_gently(len < GENTLY_BELOW || name & READ_GENTLY != 0);
         // It is here when the chunk has been copied.
         self.ring.fetch_next(CHUNK_NAME_BYTES);
-        if len > LONG_PACKET_BYTES {
-            return None;
-        }
-        Some(self.pool.as_ref()?.wire_ref(at, len)?.gently(gently))
+        if len > LONG_PACKET_BYTES { None } else { self.pool.as_ref()?.wire_ref(at, len) }
     }
 
     /// What opens a long message whose first packet of `len` bytes names a chunk, and the bytes that are there.

@@ -462,7 +462,7 @@ impl Data {
         let take = came.min(room) as i64;
         let mut read = |at, len: i64| {
             if let Some(mut place) = memory.user(at, len as usize).wire_mut(0, len as usize) {
-                place.write_from(bytes);
+                place.take_from(bytes);
             }
         };
         match self.datatype.contiguous_run(self.count) {

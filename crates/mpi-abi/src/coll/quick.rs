@@ -48,7 +48,7 @@ pub(super) fn take(bytes: UserBuf, from: &mut WireRef<'_>) -> Result<()> {
 #[inline(always)]
 fn take_at(bytes: UserBuf, at: usize, from: &mut WireRef<'_>) -> Result<()> {
     let (came, room) = (from.remaining(), bytes.len().saturating_sub(at));
-    bytes.wire_mut(at, came.min(room)).map(|mut place| place.write_from(from));
+    bytes.wire_mut(at, came.min(room)).map(|mut place| place.take_from(from));
     if came > room { Err(Data::too_long(came - room)) } else { Ok(()) }
 }
 

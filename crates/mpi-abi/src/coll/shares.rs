@@ -132,7 +132,7 @@ impl<'a> Shares<'a> {
         let mut came = self.turn.exact_gift(1 - rank, number, len)?;
         let outcome = match (rank, self.mine) {
             (0, Some(mine)) => {
-                into.user(0, len).wire_mut(0, len).map(|mut place| place.write_from(&mut came));
+                into.user(0, len).wire_mut(0, len).map(|mut place| place.take_from(&mut came));
                 (self.combine)(mine.bytes(0, len)?, into.bytes_mut(0, len)?);
                 Ok(())
             }
@@ -234,7 +234,7 @@ impl<'a> Shares<'a> {
             came.discard(skip);
             match self.mine {
                 Some(mine) if step == 0 => {
-                    into.user(at, len).wire_mut(0, len).map(|mut place| place.write_from(&mut came));
+                    into.user(at, len).wire_mut(0, len).map(|mut place| place.take_from(&mut came));
                     (self.combine)(mine.bytes(at, len)?, into.bytes_mut(at, len)?);
                 }
                 _ => {

@@ -11,7 +11,7 @@
 //! of old and new bytes, which whoever checks the bytes has to expect, and nothing worse happens.
 //!
 //! - [`copy`] for everything;
-//! - [`copy_gently`] for long ones out of lines that another processor has written and will write again;
+//! - [`copy_in`] for what another process has written;
 //! - [`copy_small`] where the length is known to be at most [`SMALL_MAX`]: inlined, no call, no dispatch;
 //! - [`copy_stream`] for big copies whose destination nobody reads soon: past the caches;
 //! - [`copy_string`] for long copies into lines that another processor has: without fetching them first.
@@ -75,11 +75,7 @@ pub unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
     }
 }
 
-/// [`copy`] that is gentle with whoever wrote the source: on processors that copy long ones by an instruction of their own (Zen 5), by a loop.
-///
-/// When lines that were read by that instruction come round again, writing them may take three times as long, for as long as the cache that reader and
-/// writer share has no room for all of them; a loop takes a tenth longer itself, from 20 KiB up. Who reads cannot notice, so
-/// [who writes](crate::readers::Readers) has to say.
+/// [`copy`] of what another process has written, [gently](read_gently) if that was said.
 ///
 /// # Safety
 ///
@@ -89,17 +85,39 @@ pub unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
 /// let from = vec![7u8; 100_000];
 /// let mut to = vec![0u8; 100_000];
 /// // SAFETY: two distinct allocations of 100 000 bytes.
-/// unsafe { barewire_sys::copy::copy_gently(to.as_mut_ptr(), from.as_ptr(), from.len()) };
+/// unsafe { barewire_sys::copy::copy_in(to.as_mut_ptr(), from.as_ptr(), from.len()) };
 /// assert_eq!(to, from);
 /// ```
-pub unsafe fn copy_gently(dst: *mut u8, src: *const u8, len: usize) {
+#[inline]
+pub unsafe fn copy_in(dst: *mut u8, src: *const u8, len: usize) {
     if len <= SMALL_MAX {
         // SAFETY: the caller's promise, and the length was just checked.
         unsafe { arch::copy_small(dst, src, len) }
     } else {
         // SAFETY: the caller's promise, and the length was just checked.
-        unsafe { arch::gently(dst, src, len) }
+        unsafe { arch::copy_in(dst, src, len) }
     }
+}
+
+/// Has this process read long packets gently from now on, or as usual: with consideration for whoever wrote them, and will again.
+///
+/// On processors that copy long ones by an instruction of their own (Zen 5), lines that were read by it may take three times as long to write when they come
+/// round again, for as long as the cache that reader and writer share has no room for all of them. A loop, which is the gentle way, takes a tenth
+/// longer itself from 20 KiB up. Who reads cannot notice, so [who writes](crate::readers) has to say. A matter of speed only.
+///
+/// ```
+/// use barewire_sys::{copy::read_gently, wirebuf::WireRef};
+/// let (from, mut to) = (vec![7; 40_000], vec![0; 40_000]);
+/// for gently in [true, false] {
+///     read_gently(gently);
+///     to.fill(0);
+///     WireRef::new(&from).read(&mut to);
+///     assert_eq!(to, from);
+/// }
+/// ```
+#[inline]
+pub fn read_gently(gently: bool) {
+    arch::read_gently(gently);
 }
 
 /// Copies at most [`SMALL_MAX`] bytes in place: a few branches, two to four loads and as many stores, no call.

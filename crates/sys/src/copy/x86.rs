@@ -9,7 +9,7 @@
 
 use core::arch::asm;
 use core::mem;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use super::{Kernel, portable};
 use vector::{avx2, avx512, sse2, wide};
@@ -88,11 +88,42 @@ pub(super) unsafe fn copy_over_small(dst: *mut u8, src: *const u8, len: usize) {
 /// # Safety
 ///
 /// As for [`super::copy`], and `len > SMALL_MAX`.
-pub(super) unsafe fn gently(dst: *mut u8, src: *const u8, len: usize) {
+#[inline(always)]
+pub(super) unsafe fn copy_in(dst: *mut u8, src: *const u8, len: usize) {
     // SYNC chosen: see `copy_over_small`.
-    let is_wide = CHOSEN.load(Ordering::Relaxed) == wide::copy as CopyFn as *mut ();
+    let chosen = CHOSEN_IN.load(Ordering::Relaxed);
+    // SAFETY: as in `copy_over_small`.
+    let chosen = unsafe { mem::transmute::<*mut (), CopyFn>(chosen) };
+    // SAFETY: the caller's promise.
+    unsafe { chosen(dst, src, len) }
+}
+
+/// Whether long reads are gentle now.
+static GENTLY: AtomicBool = AtomicBool::new(false);
+
+#[inline]
+pub(super) fn read_gently(gently: bool) {
+    // SYNC gently: a matter of speed, so Relaxed; written only to change it, because every thread that receives reads it.
+    if GENTLY.load(Ordering::Relaxed) != gently {
+        GENTLY.store(gently, Ordering::Relaxed);
+    }
+}
+
+/// The copy for long reads on processors that have [`wide`].
+///
+/// # Safety
+///
+/// As for [`wide::copy`].
+unsafe fn wide_in(dst: *mut u8, src: *const u8, len: usize) {
     // SAFETY: the caller's promise; what runs `wide` runs `avx512`.
-    unsafe { if is_wide { avx512::copy(dst, src, len) } else { copy_over_small(dst, src, len) } }
+    unsafe {
+        // SYNC gently: see `read_gently`.
+        if len >= wide::STRING_MIN && GENTLY.load(Ordering::Relaxed) {
+            avx512::copy(dst, src, len)
+        } else {
+            wide::copy(dst, src, len)
+        }
+    }
 }
 
 type CopyFn = unsafe fn(*mut u8, *const u8, usize);
@@ -100,16 +131,22 @@ type CopyFn = unsafe fn(*mut u8, *const u8, usize);
 /// The copy for more than [`super::SMALL_MAX`] bytes on this processor; at first, one that finds out.
 static CHOSEN: AtomicPtr<()> = AtomicPtr::new(choose_and_copy as CopyFn as *mut ());
 
+/// The same for what another process has written.
+static CHOSEN_IN: AtomicPtr<()> = AtomicPtr::new(choose_and_copy as CopyFn as *mut ());
+
 /// # Safety
 ///
 /// As for [`super::copy`], and `len > SMALL_MAX`.
 #[cold]
 unsafe fn choose_and_copy(dst: *mut u8, src: *const u8, len: usize) {
-    let chosen = copy_fn(best());
+    let best = best();
+    let chosen = copy_fn(best);
+    let chosen_in = if best == Kernel::Wide { wide_in } else { chosen };
     // SYNC aliases: see `looks_dependent`.
     vector::ALIASES_BELOW.store(aliases_below(), Ordering::Relaxed);
     // SYNC chosen: see `copy_over_small`.
     CHOSEN.store(chosen as *mut (), Ordering::Relaxed);
+    CHOSEN_IN.store(chosen_in as *mut (), Ordering::Relaxed);
     // SAFETY: the caller's promise; `best` names only what this processor has.
     unsafe { chosen(dst, src, len) }
 }

@@ -69,7 +69,7 @@ fn receive(
 ) -> Result<()> {
     endpoint.let_others(from, side);
     let taken = side.tagged.receive_now(endpoint, from, DATA, bytes, |mut packet| {
-        into.wire_mut(0, packet.remaining()).map(|mut place| place.write_from(&mut packet));
+        into.wire_mut(0, packet.remaining()).map(|mut place| place.take_from(&mut packet));
     });
     if taken.is_some() {
         return Ok(());

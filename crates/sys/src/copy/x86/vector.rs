@@ -386,7 +386,7 @@ pub(super) mod wide {
     /// From this length up; a loop of four of them wants half as many at least.
     const BYTES_MIN: usize = 16 * V;
     /// From this length up by one instruction; in the first-level cache loops are half as fast again.
-    const STRING_MIN: usize = 12 << 10;
+    pub(in super::super) const STRING_MIN: usize = 12 << 10;
 
     loops!(64, "vmovdqu64 ", "vmovdqa64 ", "", ["zmm16" "zmm17" "zmm18" "zmm19"]);
 
