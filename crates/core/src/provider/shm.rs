@@ -36,7 +36,7 @@ pub(crate) const CHUNK_BEGIN_BYTES: usize = CHUNK_NAME_BYTES + Begin::BYTES;
 /// In the name of a chunk: the sender wishes that it be read gently.
 const READ_GENTLY: u64 = 1 << 63;
 /// Fewer bytes always are: that is the faster way then.
-const GENTLY_BELOW: usize = 20 << 10;
+const GENTLY_BELOW: usize = 14 << 10;
 /// Longest payload of any packet but those of long messages.
 pub(crate) const PACKET_BYTES_MAX: usize = PACKET_BYTES;
 /// Letters read from a neighbour's socket before others have their turn.

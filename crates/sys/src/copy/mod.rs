@@ -103,7 +103,7 @@ pub unsafe fn copy_in(dst: *mut u8, src: *const u8, len: usize) {
 ///
 /// On processors that copy long ones by an instruction of their own (Zen 5), lines that were read by it may take three times as long to write when they come
 /// round again, for as long as the cache that reader and writer share has no room for all of them. A loop, which is the gentle way, takes a tenth
-/// longer itself from 20 KiB up. Who reads cannot notice, so [who writes](crate::readers) has to say. A matter of speed only.
+/// longer itself from 14 KiB up. Who reads cannot notice, so [who writes](crate::readers) has to say. A matter of speed only.
 ///
 /// ```
 /// use barewire_sys::{copy::read_gently, wirebuf::WireRef};
