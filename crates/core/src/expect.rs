@@ -12,7 +12,7 @@ use crate::endpoint::{Endpoint, InboundSlot};
 use crate::incoming::{Deliver, Incoming, Part};
 use crate::progress::{BEHIND, Budget, Inbound};
 use crate::provider::Rx;
-use crate::provider::shm::{CHUNK_BEGIN_BYTES, CHUNK_NAME_BYTES, RingRx};
+use crate::provider::shm::{CHUNK_NAME_BYTES, RingRx, bytes_in_ring};
 use crate::stream::OpenMessages;
 use crate::wire::{self, Begin, FLAG_CHUNK, FLAG_LAST, Head, Kind};
 use crate::{Peer, Port};
@@ -318,11 +318,7 @@ impl Endpoint {
             let Some(Part { total, offset, stream, .. }) = part else { break };
             let got = offset + payload.remaining() as u64;
             take(offset, Incoming::new(from, port, imm, payload));
-            rx.pass(match chunked {
-                true if begins => CHUNK_BEGIN_BYTES,
-                true => CHUNK_NAME_BYTES,
-                false => len,
-            });
+            rx.pass(bytes_in_ring(&head));
             if chunked {
                 rx.pass_chunk(len);
             }

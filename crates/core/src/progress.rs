@@ -11,7 +11,7 @@ use crate::hold::HoldSlot;
 use crate::incoming::{Deliver, Flow, Incoming};
 use crate::peer::PeerState;
 use crate::provider::Rx;
-use crate::provider::shm::{CHUNK_BEGIN_BYTES, CHUNK_NAME_BYTES, PACKET_BYTES_MAX, RingRx};
+use crate::provider::shm::{PACKET_BYTES_MAX, RingRx, bytes_in_ring};
 use crate::stream::OpenMessages;
 use crate::wire::{self, Begin, FLAG_CHUNK, FLAG_LAST, Head, Kind};
 use crate::{Peer, Port};
@@ -513,11 +513,7 @@ impl Endpoint {
             rx.fetch_pool(&mut self.pool);
         }
         let begins = chunked && head.kind == Kind::Begin;
-        let in_ring = match chunked {
-            true if begins => CHUNK_BEGIN_BYTES,
-            true => CHUNK_NAME_BYTES,
-            false => len,
-        };
+        let in_ring = bytes_in_ring(&head);
         rx.hold.arm(lines_for(in_ring));
         // The next part of what has begun is wanted, or else it is in the way.
         if D::LEAVES && !matches!(head.kind, Kind::Message | Kind::Begin) {

@@ -18,7 +18,7 @@ use crate::{Peer, Port};
 pub enum Kind {
     /// A whole message. `w1` is its immediate.
     Message = 1,
-    /// The first packet of a long message. `w1` is its immediate; the payload opens with [`Begin`]. By the shuttle it is the only one: its length is
+    /// The first packet of a long message. `w1` is its immediate; the payload opens with [`Begin`], which stays in the ring where the rest is in a chunk. By the shuttle it is the only one: its length is
     /// that of the message, and the stream stands beside the header.
     Begin = 2,
     /// A further packet of a long message. `w1` is the stream.

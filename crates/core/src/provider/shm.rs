@@ -18,7 +18,7 @@ use barewire_sys::wirebuf::{Fill, WireMut, WireRef};
 use super::pool::{self, Chunk, LONG_PACKET_BYTES, PACKET_BYTES, Pool};
 use super::{Class, local, opened};
 use crate::hold::HoldSlot;
-use crate::wire::{self, Begin, Head};
+use crate::wire::{self, Begin, FLAG_CHUNK, Head, Kind};
 
 /// Longest payload in the ring itself; longer ones go through the pool.
 const INLINE_BYTES_MAX: usize = 2048;
@@ -32,7 +32,7 @@ const STREAM: u32 = 3;
 /// Bytes in the ring of a packet whose payload is in a chunk: where.
 pub(crate) const CHUNK_NAME_BYTES: usize = 8;
 /// The same of one that begins a long message: what opens that stands there too, so that nobody waits for a line of the chunk to know it.
-pub(crate) const CHUNK_BEGIN_BYTES: usize = CHUNK_NAME_BYTES + Begin::BYTES;
+const CHUNK_BEGIN_BYTES: usize = CHUNK_NAME_BYTES + Begin::BYTES;
 /// In the name of a chunk: the sender wishes that it be read gently.
 const READ_GENTLY: u64 = 1 << 63;
 /// Fewer bytes always are: that is the faster way then.
@@ -45,6 +45,15 @@ const LETTERS_MAX: usize = 64;
 const PASSED_MAX: usize = 64;
 /// Chunks that go to one receiver between two looks at which it has given back: each look costs a cache miss here and another there.
 const CHUNKS_A_LOOK: usize = 8;
+
+/// Bytes of a packet in the ring itself.
+pub(crate) fn bytes_in_ring(head: &Head) -> usize {
+    match head.kind {
+        _ if head.flags & FLAG_CHUNK == 0 => head.len as usize,
+        Kind::Begin => CHUNK_BEGIN_BYTES,
+        _ => CHUNK_NAME_BYTES,
+    }
+}
 
 /// The sending side of a ring.
 #[derive(Debug)]
@@ -214,9 +223,8 @@ impl RingTx {
             self.stores.write(segment.wire_mut(at, in_chunk).expect("chunks lie inside the pool"), fill);
         self.readers.note(in_chunk, cost);
         let gently = if self.readers.read_gently() { READ_GENTLY } else { 0 };
-        let name = |wire: &mut WireMut<'_>| wire.write_u64(at as u64 | gently);
         self.send_inline(wire::chunked(w0), w1, in_ring, class, |wire| {
-            name(wire);
+            wire.write_u64(at as u64 | gently);
             begin.into_iter().for_each(|begin| wire.write_words(&begin.words()));
         })
         .expect("room was checked above");
