@@ -8,8 +8,8 @@ use super::fetch::{Shown, Ways, until};
 use super::matching::Envelope;
 use super::requests::{Request, State, Status};
 use super::{
-    EAGER, EAGER_BYTES_MAX, KEEP_BYTES, OFFER, OFFERS_MAX, REST, SHOWN_BYTES_MIN, Tagged, WHOLE_BYTES_MAX,
-    WHOLE_NEAR_BYTES_MAX, WHOLE_STREAMED_BYTES_MAX,
+    EAGER, EAGER_BYTES_MAX, KEEP_BYTES, OFFER, OFFERS_MAX, REST, SHOWN_BYTES_MIN, TagPeer, Tagged,
+    WHOLE_BYTES_MAX, WHOLE_NEAR_BYTES_MAX, WHOLE_STREAMED_BYTES_MAX,
 };
 use crate::Peer;
 use crate::endpoint::Endpoint;
@@ -70,12 +70,19 @@ const ENDING_MAX: usize = 1 << 16;
 /// Bytes that open an offer: the sender's request, the message's length, and where its buffer is if it may be fetched.
 const OFFER_PREFIX: usize = 8 * (2 + Shown::WORDS);
 
-/// Whether a message goes in one packet rather than in pieces, or another way that `is_better`.
+/// Whether a message goes in one packet rather than in pieces, or is fetched, if it may be by this peer. Few bytes do.
 #[inline(always)]
-fn goes_whole(endpoint: &Endpoint, to: Peer, len: u64, is_better: impl Fn() -> bool) -> bool {
-    let fits = || len <= WHOLE_NEAR_BYTES_MAX as u64 || !endpoint.answers(to);
-    let near = || endpoint.is_neighbour(to) && fits() && (len < SHOWN_BYTES_MIN || !is_better());
-    len <= WHOLE_BYTES_MAX as u64 || (len <= WHOLE_STREAMED_BYTES_MAX as u64 && near())
+fn goes_whole(endpoint: &Endpoint, to: Peer, len: u64, fetching: Option<&TagPeer>) -> bool {
+    len <= WHOLE_BYTES_MAX as u64 || goes_whole_near(endpoint, to, len, fetching)
+}
+
+/// The same of more bytes. Apart, so that nothing has to be kept in memory for it where they are few.
+#[inline(never)]
+fn goes_whole_near(endpoint: &Endpoint, to: Peer, len: u64, fetching: Option<&TagPeer>) -> bool {
+    len <= WHOLE_STREAMED_BYTES_MAX as u64
+        && endpoint.is_neighbour(to)
+        && (len <= WHOLE_NEAR_BYTES_MAX as u64 || !endpoint.answers(to))
+        && (len < SHOWN_BYTES_MIN || !fetching.is_some_and(|peer| peer.may_be_shown(len)))
 }
 
 impl Tagged {
@@ -173,8 +180,7 @@ impl Tagged {
     ) -> Result<bool, SendError> {
         let Some(peer) = self.peers.get_mut(to.index()) else { return Err(SendError::NoSuchPeer(to)) };
         let charge = len + KEEP_BYTES;
-        let is_shown = || peer.may_be_shown(len);
-        if !goes_whole(endpoint, to, len, is_shown)
+        if !goes_whole(endpoint, to, len, Some(peer))
             || !peer.queue.is_empty()
             || peer.charged + charge > self.credit
         {
@@ -265,7 +271,7 @@ impl Tagged {
         let affordable = self.credit.checked_sub(self.peers[to.index()].charged + KEEP_BYTES);
         let at_once = mode == Mode::Standard && len <= EAGER_BYTES_MAX && !shown.is_any();
         if at_once && affordable.is_some_and(|most| len <= most) {
-            return match goes_whole(endpoint, to, len, || false) && len <= endpoint.message_max(to) as u64 {
+            return match goes_whole(endpoint, to, len, None) && len <= endpoint.message_max(to) as u64 {
                 true => self.push_whole(endpoint, to, request),
                 false => self.push_begin(endpoint, to, request),
             };
