@@ -182,11 +182,11 @@ pub struct Tail {
     lap_end: u64,
     /// What the next header is marked with: its lap, and what went by the shuttle.
     turn: u64,
-    /// Of each line: its first word is no header of the next lap, because it was one of the last or is zero. What of a payload stands there may
-    /// look like one.
-    clean: Box<[bool]>,
-    /// Lines that are not.
-    soiled: u64,
+    /// A bit for each line: its first word is no header of the next lap, because it was one of the last or is zero. What of a payload stands there
+    /// may look like one.
+    clean: Box<[u64]>,
+    /// Whether there are others, or were in this lap.
+    soiled: bool,
 }
 
 /// In a header's first word: the parity of the lap in which it was written, so that none has to be wiped out before its line is used again.
@@ -217,8 +217,8 @@ impl Tail {
     /// ```
     pub fn new(lines: u64) -> Tail {
         assert!(lines.is_power_of_two() && lines >= 4, "ring sizes are powers of two");
-        let clean = vec![true; lines as usize].into();
-        Tail { mask: lines - 1, lines, tail: 0, freed: 0, lap_end: lines, turn: 0, clean, soiled: 0 }
+        let clean = vec![u64::MAX; lines.div_ceil(64) as usize].into();
+        Tail { mask: lines - 1, lines, tail: 0, freed: 0, lap_end: lines, turn: 0, clean, soiled: false }
     }
 
     /// The line at which a packet of `need` lines may be written, leaving at least `spare` lines free.
@@ -270,20 +270,32 @@ impl Tail {
             self.soil(need);
         }
         let next = ((self.tail + need) & self.mask) as usize;
-        if self.soiled > 0 && !self.clean[next] {
-            self.clean[next] = true;
-            self.soiled -= 1;
+        if self.soiled && self.clean[next / 64] >> (next % 64) & 1 == 0 {
+            self.clean[next / 64] |= 1 << (next % 64);
             // SYNC next header: ordered before the Release in `publish`, so a consumer that gets past this packet finds a zero.
             words.store(next * WORDS_A_LINE, 0, Ordering::Relaxed);
         }
     }
 
     /// The lines of a packet but its first have its payload in them.
+    #[inline(always)]
     fn soil(&mut self, need: u64) {
-        for line in 1..need {
-            let clean = &mut self.clean[((self.tail + line) & self.mask) as usize];
-            self.soiled += u64::from(std::mem::replace(clean, false));
+        self.soiled = true;
+        let (mut line, mut left) = ((self.tail + 1) & self.mask, need - 1);
+        while left > 0 {
+            let n = left.min(64 - line % 64).min(self.lines - line);
+            self.clean[(line / 64) as usize] &= !(u64::MAX >> (64 - n) << (line % 64));
+            (line, left) = ((line + n) & self.mask, left - n);
         }
+    }
+
+    /// A lap is over.
+    #[cold]
+    #[inline(never)]
+    fn end_lap(&mut self) {
+        self.lap_end += self.lines;
+        self.turn ^= LAP;
+        self.soiled = self.clean.iter().any(|&lines| lines != u64::MAX);
     }
 
     /// Makes the packet of `need` lines at the reserved place visible. `w0` must not be zero, nor have its two highest bits set. Says how many
@@ -306,8 +318,7 @@ impl Tail {
         words.store(at * WORDS_A_LINE, w0 | self.turn, Ordering::Release);
         self.tail += need;
         if self.tail >= self.lap_end {
-            self.lap_end += self.lines;
-            self.turn ^= LAP;
+            self.end_lap();
         }
         self.freed + self.lines - self.tail
     }
