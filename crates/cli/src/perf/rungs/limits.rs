@@ -150,21 +150,23 @@ pub fn ring_latency(rungs: &mut Rungs, bytes: usize, count: u64, trips: &mut Tri
     Ok(each(start, count * 2))
 }
 
-/// Packets through a bare ring from rank 0 to rank 1, without a pause.
-pub fn ring_rate(rungs: &mut Rungs, bytes: usize, count: u64) -> Result<f64> {
+/// Packets through a bare ring from rank 0 to rank 1, `window` at a time, each window answered by an empty one, as every layer's messages are.
+pub fn ring_rate(rungs: &mut Rungs, bytes: usize, count: u64, window: u64) -> Result<f64> {
     let me = rungs.rank();
     limits(rungs)?;
     let (limits, out, into) = parts(rungs, bytes);
-    let mut at = 0;
+    let (mut at, windows) = (0, count.div_ceil(window));
     let start = Instant::now();
-    if me == 0 {
-        (0..count).for_each(|_| push(limits, out, &mut at));
-        pull(limits, &mut []);
-    } else {
-        (0..count).for_each(|_| pull(limits, into));
-        push(limits, &[], &mut at);
+    for _ in 0..windows {
+        if me == 0 {
+            (0..window).for_each(|_| push(limits, out, &mut at));
+            pull(limits, &mut []);
+        } else {
+            (0..window).for_each(|_| pull(limits, into));
+            push(limits, &[], &mut at);
+        }
     }
-    Ok(each(start, count))
+    Ok(each(start, windows * window))
 }
 
 /// The best copy loop from a user's buffer into memory like a region's, by rank 0 alone. Piece by piece: a whole long buffer

@@ -427,7 +427,7 @@ fn once(rungs: &mut Rungs, command: &Command, trips: &mut Trips) -> Result<f64> 
     match (rung, verb) {
         ("line", "latency") => limits::line_latency(rungs, count, trips),
         ("ring", "latency") => limits::ring_latency(rungs, bytes, count, trips),
-        ("ring", "rate") => limits::ring_rate(rungs, bytes, count),
+        ("ring", "rate") => limits::ring_rate(rungs, bytes, count, window),
         ("copy", "rate") => limits::copy_rate(rungs, bytes, count),
         ("message", "latency") => core::latency(rungs, bytes, count, trips),
         ("message", "rate") => core::rate(rungs, bytes, count, window),
