@@ -52,7 +52,7 @@ impl Kind {
     }
 }
 
-/// The payload is not here but in a chunk of the sender's pool; here is only where.
+/// The payload is not here but in a chunk of the sender's pool; here is only where, and what opens it if it begins a long message.
 pub const FLAG_CHUNK: u8 = 1;
 /// The last packet of a put: answer it, and run the port's handler if it carries a notice. On a piece: the message ends
 /// here, before the length it announced.

@@ -3,7 +3,8 @@
 
 use barewire_sys::ring::{Consumer, Producer, RingMemory};
 
-const BYTES: usize = 4096;
+/// Rings whose lines are known by one word of bits, and by several.
+const BYTES: [usize; 2] = [4096, 16 << 10];
 
 /// A next pseudo-random number.
 fn next(seed: &mut u64) -> u64 {
@@ -15,14 +16,14 @@ fn next(seed: &mut u64) -> u64 {
 
 #[test]
 fn stale_payload_is_never_taken_for_a_header() {
-    for mut seed in 1..=50u64 {
-        let memory = RingMemory::create(BYTES).unwrap();
+    for (bytes, mut seed) in BYTES.into_iter().flat_map(|bytes| (1..=50u64).map(move |seed| (bytes, seed))) {
+        let memory = RingMemory::create(bytes).unwrap();
         let fd = memory.fd().try_clone_to_owned().unwrap();
-        let theirs = RingMemory::open(fd, BYTES).unwrap();
+        let theirs = RingMemory::open(fd, bytes).unwrap();
         let (mut tx, mut rx) = (Producer::new(memory), Consumer::new(theirs).wiping(seed % 2 == 0));
         let mut waiting = std::collections::VecDeque::new();
         for number in 1..=5_000u64 {
-            let len = if next(&mut seed) % 2 == 0 { 8 } else { (next(&mut seed) % 1000) as usize };
+            let len = if next(&mut seed) % 2 == 0 { 8 } else { next(&mut seed) as usize % (bytes / 4) };
             // Words that would be headers, of either lap.
             let fake = (next(&mut seed) % 2) << 63 | 0xbad;
             let fill = |wire: &mut barewire_sys::wirebuf::WireMut<'_>| {
